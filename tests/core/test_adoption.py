@@ -123,6 +123,18 @@ def test_several_topics_begin_together_and_their_partitions_are_named_with_them(
     assert "nothing of partition eu-0 is lost" in refused(found.require_accepted, [eu, us])
     line = refused(adoption_of, "orders", Standing(LOADER, {eu: 5}), {}, both)
     assert line.endswith("  Next: lockstep adopt orders --group loader --at us-0:4")
+    log = Bounds(0, 9)
+    wide, wider = (
+        TopicViews(
+            "c",
+            (TopicView("c", "eu", "t", dict.fromkeys(one, log)), TopicView("c", "us", "u", dict.fromkeys(two, log))),
+        )
+        for one, two in (((0, 1), (0,)), ((0,), (0, 1)))
+    )
+    alike = [
+        adoption_of("orders", Standing(LOADER, dict.fromkeys(view.partitions, 5)), {}, view) for view in (wide, wider)
+    ]
+    assert alike[0].digest != alike[1].digest, "three partitions at offset 5 of two logs, and not the same three"
     swapped = adoption_of("orders", Standing(LOADER, {eu: 2}), {us: 5}, both)
     assert len({each.digest for each in (found, swapped, adoption({0: 5, 1: 50}))}) == 3
 

@@ -156,7 +156,7 @@ MUTANTS = [
     one(
         "deletions of a topic wait for another topic's log",
         "they would never be forgotten, or by the epochs of a topic that says nothing of them",
-        f"{FORGET}---another topic's epochs are its own]",
+        (f"{FORGET}---another topic's log is its own]",),
         Edit("core/planning/deletions.py", " if each.topic == stream.topic]", "]"),
         long=True,
     ),
