@@ -69,14 +69,14 @@ class Adoption:
 
         The log's end is not part of it, because producers go on.
         """
-        logs: Any = [[self.view.cluster_id, each.topic, each.topic_id] for each in self.view.topics]
-        begin = [[str(each.topic_partition), each.stands, each.first] for each in self.places]
-        if not isinstance(self.view, TopicViews):
-            (logs,) = logs
-            begin = [[each.topic_partition.partition, each.stands, each.first] for each in self.places]
-        text = json.dumps(
-            {"pipeline": self.pipeline, "reader": self.reader.document(), "log": logs, "from": begin}, sort_keys=True
-        )
+        named = isinstance(self.view, TopicViews)
+        logs = [[self.view.cluster_id, each.topic, each.topic_id] for each in self.view.topics]
+        begin = [
+            [str(each.topic_partition) if named else each.topic_partition.partition, each.stands, each.first]
+            for each in self.places
+        ]
+        facts = {"pipeline": self.pipeline, "reader": self.reader.document(), "from": begin}
+        text = json.dumps(facts | {"log": logs if named else logs[0]}, sort_keys=True)
         return sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
 
     @property
