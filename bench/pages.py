@@ -207,8 +207,8 @@ def served(home: Path, dsn: str, given: argparse.Namespace) -> Callable[[str], A
     end = (given.narrow // (given.streams // 8) + given.wide) * 100 + 50
     still = StillBroker(dict.fromkeys(range(given.streams), end))
     kafka.Broker = lambda *_: still  # type: ignore[assignment,misc]  # there is no broker to ask
-    sent = {0: (given.sets - 1_000) * 10}
-    look_at_relay.mirrored = lambda *_: sent  # nor the cursor of a relay
+    sent = (given.sets - 1_000) * 10
+    look_at_relay.mirrored = lambda *asked: dict.fromkeys(asked[2], sent)  # nor the cursor of a relay
     from fastapi.testclient import TestClient  # noqa: PLC0415 - Airflow reads its home when it is imported
 
     from lockstep.web.app import pages_app  # noqa: PLC0415 - the same

@@ -145,6 +145,10 @@ def test_a_sinks_group_that_moves_is_refused_and_one_that_rests_is_taken_over(he
     assert begun.code == 0
     assert begun.out.endswith("Next: lockstep run drill\n")
     assert here.drill.ask(STARTS) == [(0, 6, 6), (1, 0, 0), (2, 0, 0)]
+    here.drain()
+    places = "select count(*), count(distinct (_stream, _offset)) from public.drill"
+    assert here.drill.ask(places) == [(144, 144)], "the sink has the six others"
+    assert here.drill.violations(rest=True, least=100) == []
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -168,6 +169,43 @@ def test_what_was_not_archived_is_a_loss_to_accept_and_the_live_lane_reads_the_r
     refused = lockstep("replay", "drill", "--from", "0:0", "--until", "0:120")
     assert refused.code == Exit.DONE, "the hole belongs to no segment"
     assert [offset for *_, offset, _ in here.drill.ask(ROWS)] == [*range(80), *range(90, 120)]
+
+
+@pytest.mark.long
+def test_a_time_below_log_start_is_looked_up_in_the_archive_and_gaps_are_told_apart_there(
+    here, lockstep, tmp_path, topic, produce
+):
+    only_partition(here, topic, hours_ago=6)
+    archiving(here, tmp_path)
+    for hours in (5, 4, 3):
+        ok(lockstep("run", "drill", "--until-idle"))
+        produced(here, 20, hours_ago=hours)
+    produce(here.drill.topic, [("k", "{}")] * 3, partition=0, end="abort")  # [120, 124)
+    produced(here, 20, hours_ago=2)
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+    in_log = ok(lockstep("holes", "drill", "--explain", "--json")).document
+    assert (in_log["offsets"], in_log["counts"]["aborted"], in_log["counts"]["marker"]) == (144, 3, 1)
+    ok(lockstep("archive", "drill"))
+    drop_log(here, 140)
+
+    def hours_ago(hours: float) -> str:
+        return datetime.fromtimestamp(time.time() - hours * 3600, UTC).isoformat()
+
+    within = ("--from", hours_ago(5.5), "--until", hours_ago(3.5))
+    said = ok(lockstep("replay", "drill", *within, "--json")).document
+    assert [(w["from_offset"], w["until_offset"]) for w in said["windows"]] == [(60, 100)]
+    assert here.drill.ask(ROWS) == before
+    told = ok(lockstep("holes", "drill", "--explain", "--json")).document
+    (gap,) = told["gaps"]
+    assert (gap["from_offset"], gap["until_offset"], gap["kind"], gap["count"]) == (120, 124, "invisible", 4)
+    part = ok(lockstep("holes", "drill", "--explain", *within, "--json")).document
+    assert (part["offsets"], part["gaps"]) == (40, [])
+    resolved = here.drill.ask('select "offset" from lockstep.boundary order by 1')
+    assert resolved == [(60,), (100,)], "once and for all"
+    earlier = ok(lockstep("hours", "drill", "--since", hours_ago(5.5), "--json")).document["earlier"]
+    assert len(earlier) >= 4
+    assert all(hour["complete"] for hour in earlier), earlier
 
 
 @pytest.mark.long

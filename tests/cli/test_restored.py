@@ -9,6 +9,7 @@ import pytest
 
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.kafka.group import mirrored
+from lockstep.core.offsets import TopicPartition
 from support.scenes.command_line import assert_away, assert_refused, assert_wrong_call
 from support.servers.timelines import Timelines, copied
 
@@ -37,7 +38,9 @@ def positions(here: Here) -> dict[int, int]:
 
 
 def shown(here: Here) -> dict[int, int]:
-    return mirrored(Broker(here.drill.kafka), "lockstep-drill", here.drill.topic, range(3))
+    at = [TopicPartition(here.drill.topic, partition) for partition in range(3)]
+    found = mirrored(Broker(here.drill.kafka), "lockstep-drill", at)
+    return {where.partition: offset for where, offset in found.items()}
 
 
 def test_a_preview_names_what_was_told_and_is_gone_and_changes_nothing(lockstep, failed_over):

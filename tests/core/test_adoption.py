@@ -20,7 +20,8 @@ from lockstep.core.changes.readers import (
     parse_offsets,
 )
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import Bounds, TopicView
+from lockstep.core.offsets import Bounds, TopicPartition, TopicView, TopicViews
+from lockstep.core.pipeline.names import Topics
 from support.oracles.next_commands import faults_of
 
 VIEW = TopicView("c", "orders.v1", "t", {0: Bounds(0, 100), 1: Bounds(40, 60)})
@@ -28,8 +29,13 @@ LOADER = Reader("group", "loader", "--group loader", "the consumer group loader"
 SINK = {"name": "sink", "connector.class": "JdbcSink", "topics": "orders.v1"}
 
 
+def at(offsets, topic="orders.v1"):
+    """Returns offsets by partition as those of a topic."""
+    return {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+
+
 def adoption(offsets, given=(), view=VIEW, reader=LOADER):
-    return adoption_of("orders", Standing(reader, offsets), dict(given), view)
+    return adoption_of("orders", Standing(reader, at(offsets)), at(dict(given)), view)
 
 
 def refused(act, *arguments: Any) -> str:
@@ -43,7 +49,7 @@ def refused(act, *arguments: Any) -> str:
 
 def test_each_partition_begins_where_the_reader_stands():
     found = adoption({0: 7, 1: 60})
-    assert found.starts == {0: 7, 1: 60}
+    assert found.starts == {"orders.v1": {0: 7, 1: 60}}
     assert [(each.first, each.lost) for each in found.places] == [(7, None), (60, None)]
     assert found.document()["from"][0] == {
         "topic": "orders.v1",
@@ -60,13 +66,16 @@ def test_each_partition_begins_where_the_reader_stands():
 
 def test_deleted_offsets_are_lost_and_must_be_accepted_by_their_partition():
     found = adoption({0: 7, 1: 30})
-    assert (found.starts, [str(each) for each in found.lost]) == ({0: 7, 1: 30}, ["orders.v1-1 [30, 40)"])
+    assert (found.starts, [str(each) for each in found.lost]) == (
+        {"orders.v1": {0: 7, 1: 30}},
+        ["orders.v1-1 [30, 40)"],
+    )
     assert found.places[1].first == 40
-    found.require_accepted([1])
+    found.require_accepted(at({1: 0}))
     line = refused(found.require_accepted, [])
     assert line.startswith("orders.v1-1 [30, 40) was deleted from the log and not read before: it is lost")
     assert line.endswith(f"--group loader --apply {found.digest} --accept-loss 1 --reason ...")
-    assert "nothing of partition 0 is lost" in refused(found.require_accepted, [0, 1])
+    assert "nothing of partition 0 is lost" in refused(found.require_accepted, at({0: 0, 1: 0}))
 
 
 def test_the_digest_is_of_where_it_begins_and_of_what_is_lost_not_of_the_logs_end():
@@ -80,14 +89,14 @@ def test_the_digest_is_of_where_it_begins_and_of_what_is_lost_not_of_the_logs_en
         adoption({0: 7, 1: 50}, view=replace(VIEW, topic_id="anew")),
         adoption({0: 7, 1: 50}, view=replace(VIEW, cluster_id="other")),
         adoption({0: 7, 1: 50}, reader=replace(LOADER, batch=3)),
-        adoption_of("clicks", Standing(LOADER, {0: 7, 1: 50}), {}, VIEW),
+        adoption_of("clicks", Standing(LOADER, at({0: 7, 1: 50})), {}, VIEW),
     ]
     assert len({found.digest, *(each.digest for each in others)}) == 7
 
 
 def test_given_offsets_are_for_partitions_that_the_reader_has_none_in():
     found = adoption({0: 7}, {1: 40})
-    assert found.starts == {0: 7, 1: 40}
+    assert found.starts == {"orders.v1": {0: 7, 1: 40}}
     assert found.next_command().startswith("lockstep adopt orders --group loader --at 1:40 --apply ")
     line = refused(adoption, {0: 7})
     assert line.startswith("orders.v1-1: the consumer group loader has no offset there, and the log holds [40, 60)")
@@ -95,13 +104,39 @@ def test_given_offsets_are_for_partitions_that_the_reader_has_none_in():
     line = refused(adoption, {0: 7}, {0: 9, 1: 40})
     assert "orders.v1-0: the consumer group loader stands at 7, and --at says 9" in line
     assert line.endswith("  Next: lockstep adopt orders --group loader --at 1:40")
-    line = refused(adoption_of, "orders", AT_OFFSETS, {0: 7}, VIEW)
+    line = refused(adoption_of, "orders", AT_OFFSETS, at({0: 7}), VIEW)
     assert line.endswith(
         "orders.v1-1: --at has no offset there, and the log holds [40, 60)  Next: lockstep adopt orders --at 0:7,1:40"
     )
     assert "start says 101, past the log's end 100" in refused(
-        adoption_of, "orders", IN_DEFINITION, {0: 101, 1: 40}, VIEW
+        adoption_of, "orders", IN_DEFINITION, at({0: 101, 1: 40}), VIEW
     )
+
+
+def test_several_topics_begin_together_and_their_partitions_are_named_with_them():
+    both = TopicViews("c", (TopicView("c", "eu", "t", {0: Bounds(0, 9)}), TopicView("c", "us", "u", {0: Bounds(4, 9)})))
+    eu, us = TopicPartition("eu", 0), TopicPartition("us", 0)
+    found = adoption_of("orders", Standing(LOADER, {eu: 5}), {us: 2}, both)
+    assert (found.starts, [str(each) for each in found.lost]) == ({"eu": {0: 5}, "us": {0: 2}}, ["us-0 [2, 4)"])
+    call = f"lockstep adopt orders --group loader --at us-0:2 --apply {found.digest} --accept-loss us-0 --reason ..."
+    assert found.next_command() == call
+    assert "nothing of partition eu-0 is lost" in refused(found.require_accepted, [eu, us])
+    line = refused(adoption_of, "orders", Standing(LOADER, {eu: 5}), {}, both)
+    assert line.endswith("  Next: lockstep adopt orders --group loader --at us-0:4")
+    log = Bounds(0, 9)
+    wide, wider = (
+        TopicViews(
+            "c",
+            (TopicView("c", "eu", "t", dict.fromkeys(one, log)), TopicView("c", "us", "u", dict.fromkeys(two, log))),
+        )
+        for one, two in (((0, 1), (0,)), ((0,), (0, 1)))
+    )
+    alike = [
+        adoption_of("orders", Standing(LOADER, dict.fromkeys(view.partitions, 5)), {}, view) for view in (wide, wider)
+    ]
+    assert alike[0].digest != alike[1].digest, "three partitions at offset 5 of two logs, and not the same three"
+    swapped = adoption_of("orders", Standing(LOADER, {eu: 2}), {us: 5}, both)
+    assert len({each.digest for each in (found, swapped, adoption({0: 5, 1: 50}))}) == 3
 
 
 def test_offsets_outside_of_the_log_are_refused():
@@ -121,8 +156,11 @@ def test_any_other_text_is_no_offsets(text):
 
 
 def test_offsets_are_parsed_as_they_are_written_and_a_partition_is_named_once():
-    assert parse_offsets("0:123, 1:456") == {0: 123, 1: 456}
-    assert offsets_text({1: 456, 0: 123}) == "0:123,1:456"
+    assert parse_offsets("0:123, 1:456, a-b-0:7") == {("", 0): 123, ("", 1): 456, ("a-b", 0): 7}
+    assert offsets_text(at({1: 456, 0: 123}), named=False) == "0:123,1:456"
+    assert offsets_text(at({1: 456, 0: 123}), named=True) == "orders.v1-0:123,orders.v1-1:456"
+    with pytest.raises(ValueError, match="partition a-0 is named twice, with 1 and 2"):
+        parse_offsets("a-0:1,a-0:2")
     with pytest.raises(ValueError, match="partition 0 is named twice, with 1 and 2"):
         parse_offsets("0:1,0:2")
 
@@ -141,6 +179,18 @@ def test_a_sinks_group_is_called_by_its_name_or_as_it_says(document, found):
     assert group_of_connector(json.dumps(document), "sink.json", "orders", "orders.v1") == found
 
 
+def test_a_sink_of_several_topics_is_one_of_a_pipeline_that_reads_them_all():
+    both, like = json.dumps(SINK | {"topics": "eu,us"}), json.dumps(SINK | {"topics.regex": "e.*"})
+    for text, source in ((both, ("us", "eu", "uk")), (both, Topics("[eu].*")), (like, Topics("e.*"))):
+        assert group_of_connector(text, "sink.json", "orders", source) == ("sink", "connect-sink")
+    assert "it reads us too, and orders reads eu, uk alone" in refused(
+        group_of_connector, both, "sink.json", "orders", ("eu", "uk")
+    )
+    assert "match 'e.*', and orders reads topics like e.+" in refused(
+        group_of_connector, like, "sink.json", "orders", Topics("e.+")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -157,7 +207,7 @@ def test_a_sinks_group_is_called_by_its_name_or_as_it_says(document, found):
         (json.dumps(SINK | {"topics": "clicks"}), "it reads clicks, and orders reads orders.v1"),
         (
             json.dumps(SINK | {"topics": "clicks, orders.v1"}),
-            "it reads clicks, orders.v1, and a pipeline has one topic",
+            "it reads clicks too, and orders reads orders.v1 alone: take over these",
         ),
         (json.dumps(SINK | {"topics.regex": "o.*"}), "it reads the topics that match 'o.*'"),
     ],
@@ -190,12 +240,15 @@ def test_a_query_stands_at_the_end_of_its_last_committed_batch(checkpoint):
     folder = checkpoint()
     (folder / "offsets" / ".2.1b3c.tmp").write_text("half")
     found = standing_of_checkpoint(folder, "orders", "orders.v1")
-    assert (found.reader.batch, found.offsets) == (1, {0: 10, 1: 50})
+    assert (found.reader.batch, found.offsets) == (1, at({0: 10, 1: 50}))
+    (folder / "offsets" / "1").write_text(ends({"eu": {"0": 5}, "us": {"0": 7}}))
+    both = standing_of_checkpoint(folder, "orders", ("eu", "us")).offsets
+    assert both == at({0: 5}, "eu") | at({0: 7}, "us")
 
 
 def test_a_tenth_batch_is_behind_a_ninth(checkpoint):
     more = {n: ends({"orders.v1": {"0": 10 + int(n)}}) for n in map(str, range(2, 12))}
-    assert standing_of_checkpoint(checkpoint(range(12), more), "orders", "orders.v1").offsets == {0: 21}
+    assert standing_of_checkpoint(checkpoint(range(12), more), "orders", "orders.v1").offsets == at({0: 21})
 
 
 def test_a_batch_that_is_planned_and_not_committed_is_refused_by_its_offsets(checkpoint):
@@ -221,7 +274,7 @@ def test_a_batch_that_is_planned_and_not_committed_is_refused_by_its_offsets(che
         (ends({"clicks": {"0": 5}}), "it reads clicks, and orders reads orders.v1"),
         (
             ends({"clicks": {"0": 5}, "orders.v1": {"0": 5}}),
-            "its query reads clicks, orders.v1, and a pipeline has one",
+            "it reads clicks too, and orders reads orders.v1 alone",
         ),
         (ends({"orders.v1": {"0": -2}}), "its partitions and offsets are no numbers"),
         (ends({"orders.v1": {"x": 2}}), "its partitions and offsets are no numbers"),

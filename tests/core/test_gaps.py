@@ -62,3 +62,18 @@ def test_read_in_two_pieces_it_is_the_same(log, share):
 def test_a_stretch_has_offsets(begin, end):
     with pytest.raises(ValueError, match="no stretch"):
         Stretch(begin, end, Kind.MARKER)
+
+
+def test_an_archive_tells_records_below_log_start_and_nothing_of_the_rest():
+    seen = SeenOffsets(6, {1, 4, 6}, {6, 7}, {3}, archived=((1, 5),))
+    assert [seen.kind(offset) for offset in range(9)] == [
+        Kind.TRIMMED,
+        Kind.RECORD,
+        Kind.INVISIBLE,
+        Kind.COMPACTED,
+        Kind.RECORD,
+        Kind.TRIMMED,
+        Kind.RECORD,
+        Kind.ABORTED,
+        Kind.MARKER,
+    ]

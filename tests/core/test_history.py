@@ -103,6 +103,7 @@ LOSS: dict[str, Any] = {"action": "accept-loss", "reason": "r", "from_offsets": 
         (by_hand(action="fill", approval=True), "reason: an approval is asked for"),
         (by_hand(action="skip", reason="r", from_time="2026-05-01"), "from_time, from_offsets: a skip begins"),
         (by_hand(action="skip", reason="r", preview=True), "preview: a skip changes no row"),
+        (by_hand(action="migrate", preview=True, reason="r", topic="eu"), "topic: a table is changed for all topics"),
         (by_hand(action="skip", reason="r", partition=1), "partition: of skip the offsets name"),
         (by_hand(**{**LOSS, "reason": ""}), "reason: accept-loss is a decision"),
         (

@@ -99,7 +99,7 @@ def test_an_hour_is_complete_when_and_only_when_a_batch_or_a_loss_has_each_of_it
 def test_hours_tile_whatever_the_boundaries_are(boundaries, start, end):
     at, found = stream(start=start, position=max(start, end), ends=end > start), []
     for before, after in pairwise(boundaries):
-        for each in offsets_of_hour([at], {0: before}, {0: after}):
+        for each in offsets_of_hour([at], {WHERE: before}, {WHERE: after}):
             found.append((each.from_offset, each.until_offset))
             at = replace(at, offset=each.until_offset)
 
@@ -113,11 +113,11 @@ def test_hours_tile_whatever_the_boundaries_are(boundaries, start, end):
 def test_streams_before_and_behind_a_growth_share_the_hour_and_no_offset():
     older = Reached(1, WHERE, 0, 50, 40, ends=True)
     newer = Reached(2, WHERE, 50, 80, 50)
-    assert offsets_of_hour([older, newer], {}, {0: 70}) == (
+    assert offsets_of_hour([older, newer], {}, {WHERE: 70}) == (
         HourOffsets(1, WHERE, 40, 50),
         HourOffsets(2, WHERE, 50, 70),
     )
-    assert offsets_of_hour([older, newer], {}, {0: 45}) == (
+    assert offsets_of_hour([older, newer], {}, {WHERE: 45}) == (
         HourOffsets(1, WHERE, 40, 45),
         HourOffsets(2, WHERE, 50, 50),
     )
@@ -125,7 +125,7 @@ def test_streams_before_and_behind_a_growth_share_the_hour_and_no_offset():
 
 def test_what_was_read_of_a_log_that_is_gone_belongs_to_the_next_hour_whatever_was_skipped_in_it():
     gone, today = Reached(1, WHERE, 0, 50, 40, ends=True, gone=True), Reached(2, WHERE, 3, 9, 3)
-    offsets = offsets_of_hour([gone, today], {}, {0: 5})
+    offsets = offsets_of_hour([gone, today], {}, {WHERE: 5})
     assert offsets == (HourOffsets(1, WHERE, 40, 50), HourOffsets(2, WHERE, 3, 5))
     covered = [
         Covered(1, 30, 45, CoverageKind.BATCH, 7),

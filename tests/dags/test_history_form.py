@@ -45,7 +45,7 @@ def form(**values: Any) -> ParamsDict:
     [
         {},
         {"action": "replay", "from_time": "2026-05-01T10:00:00+02:00", "until_time": "2026-05-01T12:00:00Z"},
-        {"action": "fill", "from_offsets": ["0:0", "11:1200"], "partition": 0},
+        {"action": "fill", "from_offsets": ["0:0", "11:1200"], "topic": "orders.eu", "partition": 0},
         {"action": "skip", "reason": "r", "until_time": None},
         {"reason": None, "from_offsets": None, "preview": None, "approval": None, "retry": None, "take_over": None},
         {"action": "replay", "from_offsets": ["0:0", ""]},
@@ -62,6 +62,7 @@ def test_the_form_takes_what_belongs_in_it(values):
         ("from_time", "tomorrow"),
         ("from_offsets", ["0"]),
         ("until_offsets", ["0:1,1:2"]),
+        ("topic", "orders eu"),
         ("partition", -1),
         ("partition", "0"),
         ("approval", "yes"),
@@ -110,7 +111,7 @@ def test_late_records_are_admitted_only_where_a_pipeline_has_windows():
 
 def test_the_fields_that_most_runs_need_are_unfolded_and_the_rest_is_one_section():
     folded = {name for name, param in fields(approval=False).items() if param.schema.get("section")}
-    assert folded == {"digest", "from_offsets", "until_offsets", "partition", "retry", "take_over"}
+    assert folded == {"digest", "from_offsets", "until_offsets", "topic", "partition", "retry", "take_over"}
     assert not [param for param in PARAMS.values() if param.schema.get("section")]
 
 

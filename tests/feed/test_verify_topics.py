@@ -11,6 +11,7 @@ from feed.sends import Sends
 from lockstep.adapters.kafka.group import set_back_group
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.person import Person
+from lockstep.core.offsets import TopicPartition
 from lockstep.steps.feed.relay import restart
 from lockstep.steps.proof.verify_topic import ANNOUNCED, TOPIC_IS_FEED, TopicRecords
 from support.fakes.registry import a_registry
@@ -80,7 +81,7 @@ def test_deep_names_a_change_whose_image_was_changed_or_dropped(sent, postgres):
 def test_a_cursor_behind_or_past_what_the_ledger_knows_is_told(sent):
     ((group,),) = sent.drill.ask("select transactional_id from lockstep.relay")
     for number, told in ((151, "the next one gets 150"), (149, "had acknowledged those below 150")):
-        set_back_group(sent.at.broker, group, sent.sink, {0: number})
+        set_back_group(sent.at.broker, group, {TopicPartition(sent.sink, 0): number})
         wrong = sent.wrong()
         assert len(wrong) == 1
         assert wrong[0].startswith(f"{ANNOUNCED}: {sent.sink} has the changes below number {number}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lockstep import Append, Avro, Debezium, Json, Pipeline, Protobuf, Upsert
+from lockstep import Append, Avro, Debezium, Json, Pipeline, Protobuf, Topics, Upsert
 from lockstep.core.registry import Registry
 from lockstep.formats.avro import schemas
 from lockstep.steps.inspect.registry import schema_shift
@@ -90,6 +90,22 @@ def test_the_subject_is_the_formats_else_the_topics(registry):
     assert shift(registry, Avro("id string")) is None
     assert told(shift(registry, Avro("id string", subject="other"), "other")) == [("new", "n", "n bigint")]
     assert shift(registry, Json("id string")) is None
+
+
+def test_of_several_topics_the_first_subject_that_differs_is_told(registry):
+    for topic, fields in (("eu", ("id",)), ("uk", ("id", "note")), ("x.us", ("id", "vat"))):
+        registry.register(f"{topic}-value", a_record(*((name, "string") for name in fields)))
+
+    def told_of(topic: Any) -> tuple[str, list[str]]:
+        found = schema_shift(Pipeline("t", topic, Avro("id string"), Append("public.t")), Registry(registry.url))
+        assert found is not None
+        return found.subject, [each.name for each in found.shifts]
+
+    assert told_of(("eu", "x.us", "nowhere")) == ("x.us-value", ["vat"])
+    assert told_of(("eu",)) == ("eu-value", [])
+    assert told_of(Topics("[eu].*")) == ("uk-value", ["note"])
+    registry.register("eu-value", a_record(("id", "string"), ("more", "string")))
+    assert told_of(("eu", "uk")) == ("eu-value", ["more"]), "asked anew"
 
 
 def test_protobuf_that_grows_loses_narrows_and_widens(registry):

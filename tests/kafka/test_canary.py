@@ -88,6 +88,7 @@ def test_rows_that_differ_are_counted_and_shown_by_offset_and_nothing_is_written
         "batch": found["batch"],
         "target": "public.drill",
         "kind": "changed",
+        "topic": here.drill.topic,
         "partition": 0,
         "offset": 4,
         "key": {},

@@ -32,7 +32,14 @@ def test_markers_and_aborted_records_are_told_apart_and_bounds_limit_the_look(el
     gaps, document = told(here)
 
     assert gaps == [(3, 4, "marker", 1), (4, 8, "aborted", 4), (8, 9, "marker", 1)]
-    assert document["counts"] == {"trimmed": 0, "aborted": 4, "compacted": 0, "marker": 2, "marker_or_compacted": 0}
+    assert document["counts"] == {
+        "trimmed": 0,
+        "aborted": 4,
+        "compacted": 0,
+        "marker": 2,
+        "marker_or_compacted": 0,
+        "invisible": 0,
+    }
     assert document["offsets"] == 11
     assert told(here, "0:5", "0:8")[0] == [(5, 8, "aborted", 3)]
     assert told(here, partition=0)[0] == gaps

@@ -12,8 +12,11 @@ from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.core.planning.hours import HOUR, Complete
 from lockstep.ledger.views import hours as kept
 from lockstep.steps.batch.hours import judge_hours, keep_hours, told_from
+from lockstep.steps.changes.skip import skip
 from support.fakes.dated import on_a_new_topic, send
+from support.scenes.here import ME
 from support.scenes.odd_logs import stable_end, until
+from support.scenes.several import Several
 
 NOW = datetime.now(UTC)
 TEN = NOW.replace(minute=0, second=0, microsecond=0) - 10 * HOUR  # ten o'clock, for readers of the test
@@ -161,3 +164,61 @@ def test_an_older_hour_waits_for_what_was_skipped_and_is_unknown_where_its_recor
         future.result(20)
     deleted, *_ = judged(clock, at(-4), at(1.5))
     assert deleted.reason == f"{clock.drill.topic}-0: the log now starts at 1: records of it may be deleted"
+
+
+@pytest.mark.long
+def test_hours_of_several_topics_are_complete_when_all_of_them_are(here, produce, topic):
+    several = Several(here, produce, topic(partitions=1))
+    eu, us = (several.make(end, partitions=1) for end in ("eu", "us"))
+    several.say(several.like())
+    several.run()
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute("update lockstep.stream set opened_at = %s", (at(0),))
+
+    def dated(name: str, *moments: float) -> None:
+        here.drill.topic = name
+        send(here, 0, map(at, moments))
+
+    def parts_by_topic(hour: dict) -> list[tuple[str, int, int]]:
+        return [(part["topic"], part["from_offset"], part["until_offset"]) for part in hour["offsets"]]
+
+    dated(eu, 0.1, 0.9, 1.2, 2.1, 3.1)
+    dated(us, 0.5, 1.1, 2.2)
+    waits, _ = hours(here, at(1.5))
+    assert waits.waiting.reason == f"{eu}-0 [0, 2) is not committed yet"
+    several.drain()
+    assert [parts_by_topic(hour) for hour in hours(here, at(1.5))[1]] == [[(eu, 0, 2), (us, 0, 1)]]
+
+    uk = several.make("uk", partitions=1)
+    dated(uk, 0.2, 1.9, 2.3)
+    assert hours(here, at(2.5))[0].waiting.next_command == "lockstep plan drill"
+    several.drain()
+    _, (_, second) = hours(here, at(2.5))
+    assert parts_by_topic(second) == [(eu, 2, 3), (uk, 0, 2), (us, 1, 2)], (
+        "what is late belongs to the hour that is open"
+    )
+    (earlier,) = judged(here, at(-1), at(2.5))
+    assert isinstance(earlier, Complete)
+    assert {(str(each.topic_partition), each.until_offset) for each in earlier.offsets} == {
+        (f"{name}-0", 0) for name in (eu, uk, us)
+    }
+
+    dated(uk, 3.5)
+    skip(here.at.conn, here.at.broker, here.folder.pipeline, None, ME, NOW, topic=uk)
+    several.drain()
+    skipped, _ = hours(here, at(5))
+    assert skipped.waiting.reason == f"{uk}-0 [3, 4) was skipped"
+    assert skipped.waiting.next_command == f"lockstep fill drill --topic {uk} --from 0:3 --until 0:4"
+    several.delete("us")
+    gone, _ = hours(here, at(5))
+    assert gone.waiting.next_command == f"lockstep retire drill --topic {us} --reason ..."
+    several.retire(us)
+    several.delete("uk")
+    several.retire(uk)
+    found, listed = hours(here, at(5.5))
+    assert found.hours == (at(4), at(5))
+    assert [parts_by_topic(hour) for hour in listed[2:]] == [
+        [(eu, 3, 4), (uk, 2, 3), (us, 2, 3)],
+        [(eu, 4, 5), (uk, 3, 4)],
+        [],
+    ]

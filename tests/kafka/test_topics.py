@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.planning.decisions import Blocked, Idle, Start
+from lockstep.core.planning.decisions import Blocked, Caller, Idle, Start
+from lockstep.engine.driver_first import engine_of
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.ledger.migrate import migrate_target
+from lockstep.ledger.views.reading import read_rejects
+from lockstep.steps.batch.run import until_idle
 from lockstep.steps.changes.decisions import abandon
 from lockstep.steps.changes.retire import retire
 from lockstep.steps.changes.skip import skip
 from lockstep.steps.inspect.status import status
 from lockstep.steps.inspect.warn import known_partitions, warn
+from lockstep.steps.requests import history
+from lockstep.steps.requests.redrive import Held, redrive
 from support.scenes.here import ME, NEWEST
-from support.scenes.odd_logs import admin, recreate, until
+from support.scenes.history_run import Run
+from support.scenes.odd_logs import admin, delete_records, recreate, until
 from support.scenes.several import Several
 from support.servers.servers import make_topic
 
@@ -275,3 +283,112 @@ def test_a_topic_is_added_by_the_definition_taken_away_by_retire_and_goes_on_whe
     several.say(repr(("no.such.topic", eu)))
     with pytest.raises(Refusal, match=r"^drill: the broker has no topic no\.such\.topic  "):
         several.run()
+
+
+@pytest.mark.long
+def test_a_form_names_the_topic_of_its_offsets_as_the_command_line_does(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.send(end, 0, 10)
+    several.say(several.pair())
+    several.drain()
+    here, us = several.here, several.name("us")
+    offsets: dict[str, Any] = {"from_offsets": ["0:2"], "until_offsets": ["0:4"]}
+    with pytest.raises(Refusal, match=r"a partition is one of a topic  Next: name it: --topic$"):
+        Run(here, "none", action="replay", **offsets).ask()
+    with pytest.raises(Refusal, match="it reads no topic strange now; there are: "):
+        Run(here, "strange", action="replay", topic="strange", **offsets).ask()
+
+    named = Run(here, "named", action="replay", topic=us, preview=True, **offsets)
+    (asked,) = named.ask()
+
+    assert [str(item.offsets) for item in asked.windows] == [f"{us}-0 [0, 10)"]
+    (wider,) = history.widened_stretches(here.at.conn, named.asked, [asked])
+    assert (wider.offsets.span, wider.asked) == (10, 2)
+    (one,) = Run(here, "one", action="replay", topic=us, partition=0).ask()
+    assert [str(item.offsets) for item in one.windows] == [f"{us}-0 [0, 10)"]
+
+    several.send("us", 10, 5)
+    (line,) = Run(here, "skips", action="skip", reason="r", topic=us, until_offsets=["0:13"]).decide()
+    assert line == f"{us}-0 [10, 13) is skipped and can be filled"
+    several.drain()
+    delete_records(several.kafka, us, 15)
+    several.send("us", 15, 1)
+    delete_records(several.kafka, us, 16)
+    loss = Run(here, "loses", action="accept-loss", reason="r", topic=us, from_offsets=["0:15"], until_offsets=["0:16"])
+    (shown,) = history.given_up_offsets(here.at, here.folder.pipeline, loss.asked)
+    assert shown == {
+        "partition": f"{us}-0",
+        "from_offset": 15,
+        "until_offset": 16,
+        "position": 15,
+        "log_start": 16,
+    }
+    assert loss.decide() == [f"{us}-0 [15, 16) is recorded as lost; the position is 16"]
+
+
+@pytest.mark.long
+def test_rejects_of_a_topic_are_listed_and_redriven_alone(several):
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+        several.produce(several.name(end), [("k", "{")] * 2 + [("k", '{"id": "a", "n": 1}')] * 8, 0)
+    several.say(several.pair(), "limits=", "max_reject_share=1.0, limits=")
+    several.drain()
+    here, us = several.here, several.name("us")
+    with transaction(here.at.conn, READER) as cur:
+        listed, _ = read_rejects(cur, "drill", 0, None, 10, us)
+    assert [(each["topic"], each["offset"]) for each in listed] == [(us, 0), (us, 1)]
+    with pytest.raises(Refusal, match="a partition is one of a topic"):
+        redrive(here.at.conn, here.at.broker, here.folder, Held(partition=0), ME)
+    found = redrive(here.at.conn, here.at.broker, here.folder, Held(partition=0, topic=us), ME)
+    assert [str(item.offsets) for item in found.asked.windows] == [f"{us}-0 [0, 10)"]
+
+
+@pytest.mark.long
+def test_a_deletion_moves_between_topics_where_the_source_orders_both(several):
+    """One database's changes go to two topics. Its log orders them, whichever topic a change came by."""
+    here = several.here
+    for end in ("eu", "us"):
+        several.make(end, partitions=1)
+    several.say(several.pair(), 'Json("id string, n int")', 'Debezium("id string, n int", order="source")')
+    here.rewrite("import Append,", "import Append, Debezium,")
+    here.rewrite('target=Append("public.drill")', 'target=Upsert("public.drill", key=("id",))')
+    with here.at.conn, here.at.conn.cursor() as cur:
+        cur.execute("drop table public.drill")
+    (here.drill.home / "drill" / "target.sql").write_text(
+        "create table public.drill (id text primary key, n int, _source_order bytea, _stream int4 not null,"
+        " _offset int8 not null, _ordinal int4 not null, _batch int8 not null);"
+    )
+    migrate_target(here.at.conn, load("drill"))
+
+    def change(end: str, op: str, lsn: int, n: int | None, *, bare: bool = False) -> None:
+        row = {"id": "a", "n": n} if n is not None else None
+        source = {"connector": "postgresql", "lsn": lsn, "ts_ms": 1_700_000_000_000 + lsn}
+        value = {"before": None if row else {"id": "a", "n": 0}, "after": row, "source": source, "op": op}
+        several.produce(several.name(end), [('{"id": "a"}', None if bare else json.dumps(value))], 0)
+        several.drain()
+
+    def rows() -> list[tuple]:
+        return here.drill.ask("select id, n from public.drill")
+
+    change("eu", "c", 10, 1)
+    change("eu", "d", 20, None)
+    change("us", "c", 30, 3)
+    assert rows() == [("a", 3)]
+    change("us", "d", 40, None)
+    assert rows() == []
+    change("eu", "u", 25, 2)
+    assert rows() == [], "an older change of the other topic raises no dead"
+    change("eu", "d", 35, None)
+    change("eu", "d", 35, None, bare=True)
+    change("us", "u", 38, 9)
+    assert rows() == [], "an older deletion, and a tombstone without a place, take nothing from the newer one"
+    change("eu", "c", 50, 5)
+    assert rows() == [("a", 5)]
+    told = 'select s.topic, d."offset" from lockstep.tombstone d join lockstep.stream s using (stream_id)'
+    assert here.drill.ask(told) == [(several.name("us"), 1)]
+    for end in ("eu", "us"):
+        asked = here.ask("replay", "0:0", "0:9", topic=several.name(end))
+        engine = engine_of(load("drill"), here.at.broker, here.at.dsn, lambda: None)
+        list(until_idle(here.at, engine, load("drill"), Caller("me"), 1, request_id=asked.request_id))
+    assert rows() == [("a", 5)], "the row is newer than each deletion"

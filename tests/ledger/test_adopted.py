@@ -12,6 +12,7 @@ from psycopg2 import errors
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.changes.readers import AT_OFFSETS, Reader, Standing
 from lockstep.core.errors import Refusal
+from lockstep.core.offsets import TopicPartition
 from lockstep.steps.changes.adopt import Source, adopt, preview_adoption
 from support.fakes.ledger_rows import SayingBroker, view
 from support.scenes.decision_facts import ME, ORDERS, decided
@@ -29,14 +30,19 @@ TOLD = {
 }
 
 
+def at(offsets):
+    """Returns offsets by partition as those of the topic."""
+    return {TopicPartition("orders.v1", partition): offset for partition, offset in offsets.items()}
+
+
 def moving(*offsets: Any) -> Source:
     """Returns a source that stands at these offsets, one after another, and then at the last ones."""
     left = list(offsets)
-    return Source(lambda _: Standing(LOADER, left.pop(0) if len(left) > 1 else left[0]), {}, 0)
+    return Source(lambda _: Standing(LOADER, at(left.pop(0) if len(left) > 1 else left[0])), {}, 0)
 
 
 def given(offsets):
-    return Source(lambda _: AT_OFFSETS, offsets, 0)
+    return Source(lambda _: AT_OFFSETS, at(offsets), 0)
 
 
 def shown(conn, source, seen=SEEN, pipeline=ORDERS):
@@ -97,7 +103,7 @@ def test_deleted_offsets_are_covered_as_lost_with_a_decision_of_their_own(conn, 
         applied(conn, given({0: 7, 1: 30}), digest)
     assert ledger.ask(STREAMS) == []
 
-    applied(conn, given({0: 7, 1: 30}), digest, accepted=[1])
+    applied(conn, given({0: 7, 1: 30}), digest, accepted=at({1: 0}))
 
     assert ledger.ask(STREAMS) == [(0, 7, 7), (1, 30, 40)]
     ((stream,),) = ledger.ask("select stream_id from lockstep.stream where partition = 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from psycopg2 import errors
@@ -89,3 +90,20 @@ def test_a_deletion_stays_with_its_topic(orders, conn):
     with pytest.raises(errors.CheckViolation, match=r"key_of_one_topic: a key of public\.orders was deleted in topic"):
         orders.ask("update lockstep.tombstone set stream_id = %(s)s returning stream_id", s=other)
     assert orders.ask("update lockstep.tombstone set stream_id = %(s)s returning stream_id", s=grown) == [(grown,)]
+    moved = 'update lockstep.tombstone set stream_id = %(s)s, "order" = %(o)s returning stream_id'
+    orders.ask(moved, s=grown, o=b"5")
+    for older in (b"5", b"4", None):
+        with pytest.raises(errors.CheckViolation, match="key_of_one_topic"):
+            orders.ask(moved, s=other, o=older)
+    assert orders.ask(moved, s=other, o=b"6") == [(other,)], "the source's log orders the two"
+
+
+def test_a_batch_of_another_topic_keeps_no_deletion(orders, conn):
+    eu = stream(conn, "eu", epoch=1, decided={"eu": {"0": 0}})
+    with transaction(conn, OWNER) as cur:
+        cur.execute("insert into lockstep.tombstone values ('public.orders', '[1]', %s, 5)", (eu,))
+    assert orders.planned({1: (0, 5)})
+    gone = []
+    with suppress(errors.CheckViolation):
+        gone = orders.ask("delete from lockstep.tombstone returning stream_id")
+    assert gone == [(eu,)]

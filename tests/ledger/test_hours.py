@@ -240,7 +240,8 @@ def test_a_hole_is_refused_by_the_code_with_the_constraint_out_of_play_and_the_o
     more = {0: RECORDS[0], 1: [*RECORDS[1][:2], (2.01, 9)]}
     keep_hours(conn, dated(records=more), ORDERS, at(1) + CUSHION)
 
-    def blind(_name, until, _streams, offsets, _covered) -> Complete:
+    def blind(_name, until, _streams, offsets, _covered, *, named) -> Complete:
+        assert not named
         return Complete(until, offsets, (), ())
 
     with monkeypatch.context() as patch:

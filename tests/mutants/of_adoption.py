@@ -9,7 +9,7 @@ LEDGER = "tests/ledger/test_adopted.py::"
 CLI = "tests/cli/test_adopt.py::"
 BROKEN = f"{PURE}test_a_broken_or_another_offsets_file_is_refused"
 TWO_TOPICS = (
-    '[v1\\n{}\\n{"clicks": {"0": 5}, "orders.v1": {"0": 5}}-its query reads clicks, orders.v1, and a pipeline has one]'
+    '[v1\\n{}\\n{"clicks": {"0": 5}, "orders.v1": {"0": 5}}-it reads clicks too, and orders reads orders.v1 alone]'
 )
 TOLD = f"{LEDGER}test_the_database_refuses_a_decision_that_does_not_say_all"
 BEGINS = f"{LEDGER}test_the_database_begins_where_the_decision_says_and_nowhere_else"
@@ -40,7 +40,7 @@ MUTANTS = [
         "a loss needs nobody who accepts it",
         "records that nobody has read would be passed over without a word",
         f"{PURE}test_deleted_offsets_are_lost_and_must_be_accepted_by_their_partition",
-        Edit("core/changes/adoption.py", "in lost.items() if p not in accepted)", "in lost.items() if p < 0)"),
+        Edit("core/changes/adoption.py", "in lost.items() if at not in accepted)", "in lost.items() if at is None)"),
         long=True,
     ),
     one(
@@ -49,8 +49,8 @@ MUTANTS = [
         f"{PURE}test_offsets_outside_of_the_log_are_refused",
         Edit(
             "core/changes/adoption.py",
-            "if offset > view.bounds[partition].stable_end:",
-            "if offset > view.bounds[partition].stable_end + 1:",
+            "if offset > bounds_at[at].stable_end:",
+            "if offset > bounds_at[at].stable_end + 1:",
         ),
         long=True,
     ),
@@ -58,21 +58,21 @@ MUTANTS = [
         "a partition without an offset begins nowhere",
         "its records would be read from where growth begins, or never",
         f"{PURE}test_given_offsets_are_for_partitions_that_the_reader_has_none_in",
-        Edit("core/changes/adoption.py", "if p not in stands}", "if p < 0}"),
+        Edit("core/changes/adoption.py", "if at not in stands}", "if at is None}"),
         long=True,
     ),
     one(
         "the digest is of offsets alone",
         "offsets of a topic that was made anew would begin as they were shown for the old one",
         f"{PURE}test_the_digest_is_of_where_it_begins_and_of_what_is_lost_not_of_the_logs_end",
-        Edit("core/changes/adoption.py", "self.view.topic, self.view.topic_id]", "self.view.topic]"),
+        Edit("core/changes/adoption.py", "each.topic, each.topic_id] for each", "each.topic] for each"),
         long=True,
     ),
     one(
         "the digest does not hold what is lost",
         "a loss would be accepted that nobody was shown",
         f"{PURE}test_the_digest_is_of_where_it_begins_and_of_what_is_lost_not_of_the_logs_end",
-        Edit("core/changes/adoption.py", "each.stands, each.first] for each", "each.stands] for each"),
+        Edit("core/changes/adoption.py", "partition, each.stands, each.first]", "partition, each.stands]"),
         long=True,
     ),
     one(
@@ -97,7 +97,7 @@ MUTANTS = [
         "a query of two topics is taken for one",
         "the other topic would have no reader any more",
         (f"{BROKEN}{TWO_TOPICS}",),
-        Edit("core/changes/readers.py", "    if len(by_topic) > 1:", "    if len(by_topic) > 2:"),
+        Edit("core/changes/readers.py", "    if others:", "    if len(others) > 1:"),
         long=True,
     ),
     one(

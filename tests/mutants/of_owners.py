@@ -135,8 +135,8 @@ MUTANTS = [
         f"{MOVED}test_with_order_by_a_deletion_of_another_partition_has_no_value_and_loses_no_record",
         Edit(
             "targets/upsert.sql",
-            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end',
-            '(s.epoch, d."offset") > (n._epoch, n._offset)',
+            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch and',
+            'case when (s.epoch, d."offset") > (n._epoch, n._offset) then true else false and',
         ),
         long=True,
     ),
@@ -226,7 +226,7 @@ MUTANTS = [
         f"{FORGOTTEN}test_a_deletion_is_remembered_while_a_batch_under_way_holds_an_older_record",
         Edit(
             "ledger/admin/upkeep.sql",
-            "        where s.pipeline = %(pipeline)s and (s.epoch",
+            "        where s.pipeline = %(pipeline)s and s.topic = %(topic)s and (s.epoch",
             "        where false and (s.epoch",
         ),
         Drop("drop trigger dead_stay_dead on lockstep.tombstone"),

@@ -106,7 +106,9 @@ MUTANTS = [
             f"{CANARY}test_an_erasure_by_the_tables_former_owner_holds_in_a_canary",
         ),
         Edit(
-            "steps/changes/canary.py", "            ledger.keep_out(cur, side.folder.pipeline.name, past, WINDOW)\n", ""
+            "steps/changes/canary.py",
+            "            ledger.keep_out(cur, side.folder.pipeline.name, past, ids)\n",
+            "",
         ),
         long=True,
     ),

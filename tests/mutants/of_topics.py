@@ -15,6 +15,10 @@ SAME_KEY = f"{KAFKA}test_the_same_key_on_two_topics_is_refused_with_the_remedy_a
 PURE = "tests/core/test_topics.py::"
 READER = f"{KAFKA}test_records_of_two_topics_are_told_apart_by_topic_and_partition"
 
+COMMANDS = "tests/cli/test_several_topics.py::"
+ARCHIVE = "tests/cli/test_archive.py::"
+FORGET = "tests/simulation/test_forgotten_deletions.py::test_how_far_deletions_may_be_forgotten["
+
 MUTANTS = [
     one(
         "topic_is_told dropped",
@@ -125,6 +129,74 @@ MUTANTS = [
         "every pipeline with an envelope would count as changed",
         f"{PURE}test_a_definition_of_one_topic_keeps_its_document_and_hash",
         Edit("core/pipeline/definition.py", "if self.envelope and self.envelope.topic is None:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a deletion moves to another topic whatever the source's log says",
+        "an older deletion of one topic would take the place of a newer one of another",
+        f"{LEDGER}test_a_deletion_stays_with_its_topic",
+        Edit(
+            "ledger/migrations/0060_deletions_of_topics.sql",
+            '      and coalesce(new."order" <= old."order", true);',
+            '      and new."order" is null;',
+        ),
+        long=True,
+    ),
+    one(
+        "a batch of another topic keeps a deletion",
+        "a pipeline of several topics would remember deletions for ever",
+        f"{LEDGER}test_a_batch_of_another_topic_keeps_no_deletion",
+        Edit(
+            "ledger/migrations/0060_deletions_of_topics.sql",
+            "or (s.topic = its.topic and s.epoch < its.epoch)",
+            "or (s.epoch < its.epoch)",
+        ),
+        long=True,
+    ),
+    one(
+        "deletions of a topic wait for another topic's log",
+        "they would never be forgotten, or by the epochs of a topic that says nothing of them",
+        (f"{FORGET}---another topic's log is its own]",),
+        Edit("core/planning/deletions.py", " if each.topic == stream.topic]", "]"),
+        long=True,
+    ),
+    one(
+        "an adoption's digest leaves the topics of its places out",
+        "offsets that were shown for one topic would begin another",
+        "tests/core/test_adoption.py::test_several_topics_begin_together_and_their_partitions_are_named_with_them",
+        Edit("core/changes/adoption.py", "[str(each.topic_partition) if named else", "[0 if named else"),
+        long=True,
+    ),
+    one(
+        "retention takes the positions of all topics for those of each",
+        "what waits in one topic would be counted by another's position",
+        f"{COMMANDS}test_retention_looks_at_each_topic_and_names_the_settings_of_the_first_deletion",
+        Edit("steps/inspect/retention.py", "[row for row in streams if row.topic == view.topic]", "list(streams)"),
+        long=True,
+    ),
+    one(
+        "a fill for an hour names no topic",
+        "the command would fill the partition of another topic, or be refused",
+        "tests/kafka/test_hours.py::test_hours_of_several_topics_are_complete_when_all_of_them_are",
+        Edit(
+            "core/planning/hours.py",
+            'topic = f" --topic {where.topic}" if named else ""',
+            'topic = "" if named else ""',
+        ),
+        long=True,
+    ),
+    one(
+        "a time below log start is looked up in the log alone",
+        "a replay by time would begin at log start, and leave archived records out",
+        f"{ARCHIVE}test_a_time_below_log_start_is_looked_up_in_the_archive_and_gaps_are_told_apart_there",
+        Edit("steps/inspect/archived_records.py", "if pipeline.archive is None or not below:", "if below is not None:"),
+        long=True,
+    ),
+    one(
+        "an offset without an archived record is called a marker",
+        "more would be claimed than anybody kept",
+        "tests/core/test_gaps.py::test_an_archive_tells_records_below_log_start_and_nothing_of_the_rest",
+        Edit("core/proof/gaps.py", "            return Kind.INVISIBLE", "            return Kind.MARKER"),
         long=True,
     ),
 ]

@@ -223,14 +223,17 @@ class SayingLog(AnyBroker):
         return TopicView(self.log.cluster_id, topic, self.log.topic_id, bounds)
 
     def offsets_at(self, view: TopicView, moment: datetime) -> dict[int, int]:
-        found = {}
+        return {p: offset for p, (offset, _) in self.first_at(view, moment).items()}
+
+    def first_at(self, view: TopicView, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
+        found: dict[int, tuple[int, datetime | None]] = {}
         for p, bounds in view.bounds.items():
             later = (
-                o
+                (o, r.at)
                 for o, r in sorted(self.log.parts[p].records.items())
-                if r and r.at >= moment and o >= bounds.log_start
+                if r and r.at >= moment and bounds.log_start <= o < bounds.stable_end
             )
-            found[p] = min(next(later, bounds.stable_end), bounds.stable_end)
+            found[p] = next(later, (bounds.stable_end, None))
         return found
 
     def high_ends(self, view: TopicView) -> dict[int, int]:

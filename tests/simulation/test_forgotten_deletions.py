@@ -19,8 +19,8 @@ from simulation.test_newest_of_a_key import by_key, put, wrote
 from support.scenes.archived import drop_archived, put_archived
 
 DEAD = 'select key ->> 0, "offset" from lockstep.tombstone order by 2'
-STREAM = LoggedStream(7, 0, "c", "t", epoch=1, position=50, retired=False)
-OLDER = LoggedStream(3, 1, "c", "t", epoch=0, position=20, retired=True)
+STREAM = LoggedStream(7, "house.v1", 0, "c", "t", epoch=1, position=50, retired=False)
+OLDER = LoggedStream(3, "house.v1", 1, "c", "t", epoch=0, position=20, retired=True)
 
 
 def view(*starts: int, topic_id: str = "t") -> TopicView:
@@ -143,6 +143,13 @@ def test_a_topic_that_cannot_be_asked_is_left_and_named(deleted):
         ([STREAM, OLDER], view(30, 20), 30, "the older epoch is wholly below log start"),
         ([STREAM, OLDER], view(30), 0, "a partition that does not answer may still hold a record"),
         ([STREAM, replace(OLDER, topic_id="gone")], view(30, 0), 30, "the older epoch was of another topic"),
+        ([STREAM, replace(OLDER, topic="us.v1", topic_id="u")], view(30, 0), 30, "another topic's epochs are its own"),
+        (
+            [STREAM, replace(OLDER, topic="us.v1", topic_id="u", retired=False)],
+            view(30),
+            30,
+            "another topic's log is its own",
+        ),
         ([STREAM], view(30, topic_id="other"), 0, "another log than the pipeline's says nothing"),
         (
             [replace(STREAM, retired=True)],

@@ -79,7 +79,7 @@ def test_every_record_is_the_querys_or_ours(pipeline, topic, produce, tmp_path):
     assert sorted(n for _, n in query.rows) == list(range(100))
     produce(name, records(100, 160))
     shown = show()
-    assert (shown.reader.batch, sum(shown.starts.values())) == (2, 100)
+    assert (shown.reader.batch, sum(shown.starts[name].values())) == (2, 100)
 
     produce(name, records(160, 170))
     query.run()

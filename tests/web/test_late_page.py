@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lockstep.steps.windows.admit import admit_late
+from lockstep.steps.windows.admit import LateWanted, admit_late
 from lockstep.steps.windows.emit import emit
 from lockstep.web.pages import late_page
 from support.scenes.here import ME
@@ -103,7 +103,7 @@ def test_those_of_one_partition_are_shown_alone(pages, here):
 
 
 def test_a_record_that_is_admitted_waits_for_its_replay_and_is_then_late_no_more(pages, here):
-    asked = admit_late(here.at.conn, here.at.broker, here.folder, ME, partition=1, begin=None, end=None)
+    asked = admit_late(here.at.conn, here.at.broker, here.folder, ME, LateWanted(partition=1))
     ((decision,),) = here.drill.ask("select decision_id from lockstep.decision where kind = 'admit-late'")
     admitted = {row[0].rpartition("-")[2]: row[8] for row in rows(pages("/dags/drill/late").text, "late")}
     assert admitted == {"1": f"by decision {decision}, no replay yet", "0": "no"}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import runpy
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.steps.changes.forget import forget
+from lockstep.steps.upkeep.archive import archive_due
 from lockstep.web.app import pages_app
 from lockstep.web.pictures.drawing import Scale
 from support.scenes.here import ME
+from support.scenes.odd_logs import alter, delete_records, until
 from web.answers import guards, said
 
 PLUGIN = Path(__file__).parents[2] / "plugins" / "lockstep_plugin.py"
@@ -172,6 +176,28 @@ def test_a_record_is_followed_from_its_offset_to_its_row_and_its_bytes(pages, he
     assert "1 row" in words
     assert "&#34;id&#34;: &#34;r" in words, "the message as Kafka has it"
     assert "no stream" in said(pages("/dags/drill/record?partition=7&offset=3"), 404)
+
+
+@pytest.mark.long
+def test_a_record_below_log_start_is_read_from_the_archive(pages, here, tmp_path):
+    here.rewrite("import Append,", "import Append, Archive,")
+    here.rewrite("limits=Limits", f'archive=Archive("file://{tmp_path}", within="7d"), limits=Limits')
+    alter(here.drill.kafka, ConfigResource.Type.TOPIC, here.drill.topic, [("retention.ms", "86400000")])
+    here.drain()
+    archive_due(here.at, here.folder.pipeline, datetime.now(UTC))
+    delete_records(here.drill.kafka, here.drill.topic, 9)
+    pages("/dags/drill/coverage")  # asks the broker, which answers beside the page
+    until(
+        lambda: "&#34;id&#34;: &#34;r" in said(pages("/dags/drill/record?partition=0&offset=3")), "no record is shown"
+    )
+
+    ((path,),) = here.drill.ask("select path from lockstep.archived order by path limit 1")
+    (tmp_path / path).unlink()
+    words = said(pages("/dags/drill/record?partition=0&offset=3"))
+    assert "cannot be read: it is missing" in words
+    assert "Kafka does not have this offset any more, or not yet." in said(
+        pages("/dags/drill/record?partition=0&offset=99999")
+    )
 
 
 def test_the_tab_of_a_run_leads_to_its_batch(pages, here):

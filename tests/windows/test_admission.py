@@ -18,7 +18,7 @@ from lockstep.steps.changes import decisions
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.requests import history
 from lockstep.steps.requests.work import preview_requests, work
-from lockstep.steps.windows.admit import admit_late
+from lockstep.steps.windows.admit import LateWanted, admit_late
 from simulation.engine import RememberedEngine
 from simulation.scene import COMMITTED
 from simulation.world import ME
@@ -122,10 +122,10 @@ def test_what_the_log_no_longer_holds_stays_late_and_does_not_hold_the_rest(scen
 
 def test_only_what_was_named_goes_on(scene):
     later(scene)
-    admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, partition=0)
-    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, partition=1).goes_on is False
-    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, partition=0).goes_on is True
-    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, partition=2) is None
+    admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, LateWanted(partition=0))
+    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, LateWanted(partition=1)).goes_on is False
+    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, LateWanted(partition=0)).goes_on is True
+    assert admit_late(scene.at.conn, scene.at.broker, scene.folder, ME, LateWanted(partition=2)) is None
     assert scene.ask(DECIDED) == [(2,)]
 
 

@@ -110,8 +110,7 @@ def dag_for(
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
         make = _one if tasks == ONE else _each
         announced = make(door, spark_conn_id, assets_of(pipeline))
-        if isinstance(pipeline.topic, str):
-            tell_hours(door, hours_of(pipeline), announced)
+        tell_hours(door, hours_of(pipeline), announced)
         send_behind(door, pipeline, show_behind(door, pipeline, announced))
         archive_beside(door, pipeline)
         for each in dag.tasks:

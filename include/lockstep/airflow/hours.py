@@ -9,8 +9,6 @@ from airflow.sdk import Asset, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lockstep.airflow.door import task_caller
-from lockstep.core.errors import BadDefinition
-from lockstep.core.pipeline.names import topic_words
 from lockstep.core.planning.hours import key_of
 
 if TYPE_CHECKING:
@@ -23,13 +21,8 @@ if TYPE_CHECKING:
 def hours_of(pipeline: Pipeline) -> Asset:
     """Returns the asset of a pipeline's complete hours.
 
-    DAGs that run once for each hour use it with `PartitionedAssetTimetable`. Raises `BadDefinition` for a pipeline of
-    several topics, whose hours nobody tells.
+    DAGs that run once for each hour use it with `PartitionedAssetTimetable`.
     """
-    if not isinstance(pipeline.topic, str):
-        raise BadDefinition(
-            f"{pipeline.name}: it reads {topic_words(pipeline.topic)}, and hours are those of one topic"
-        )
     table = pipeline.first.table
     return Asset(name=f"{table}.hours", uri=f"lockstep://{table}/hours", group="lockstep")
 

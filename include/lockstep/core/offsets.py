@@ -144,6 +144,11 @@ class TopicView:
         """Returns the topics of the reading: this one."""
         return (self,)
 
+    @property
+    def partitions(self) -> dict[TopicPartition, Bounds]:
+        """Returns the bounds of each partition of the reading."""
+        return {TopicPartition(self.topic, p): bounds for p, bounds in self.bounds.items()}
+
     def log_of(self, topic: str) -> tuple[str, str, str] | None:
         """Returns (cluster id, topic, topic id) of a topic, or None if the reading has no such topic."""
         return (self.cluster_id, self.topic, self.topic_id) if topic == self.topic else None
@@ -172,6 +177,11 @@ class TopicViews:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {view.topic: view for view in self.topics})
+
+    @property
+    def partitions(self) -> dict[TopicPartition, Bounds]:
+        """Returns the bounds of each partition of the reading."""
+        return {at: bounds for view in self.topics for at, bounds in view.partitions.items()}
 
     def of(self, topic: str) -> TopicView | None:
         """Returns the view of a topic, or None if it was not there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.archive.store import ArchiveStore
+from lockstep.adapters.kafka.reading import moment_of_stamp
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.proof.accounting import Digest
@@ -21,6 +23,7 @@ from lockstep.engine.kafka_raw import cut_large, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from confluent_kafka import Message
 
@@ -79,6 +82,15 @@ class ArchivedRanges(KafkaRanges):
             found = messages_in(group.filter(inside), file.offsets)
             if found:
                 yield found
+
+    def first_at(self, file: ArchivedFile, moment: datetime) -> tuple[int, datetime] | None:
+        """Returns the first offset of a file at or past a moment, with its record's time, or None."""
+        wanted = math.ceil(moment.timestamp() * 1000)
+        for group in self.read_file(file):
+            late = group.filter(pc.greater_equal(group.column("timestamp"), wanted))
+            if late.num_rows:
+                return late.column("offset")[0].as_py(), moment_of_stamp(late.column("timestamp")[0].as_py())
+        return None
 
     def read_file(self, file: ArchivedFile) -> list[pa.RecordBatch]:
         """Returns the records of a file. Raises `Refusal` if it is missing, damaged, or another file."""

@@ -10,6 +10,7 @@ from lockstep.core.capture.debezium import Debezium
 from lockstep.core.changes.registered_fields import LatestSchema, SchemaField
 from lockstep.core.formats.registered import Avro, Protobuf
 from lockstep.core.pipeline.columns import MAX_PRECISION
+from lockstep.core.pipeline.names import Topics, topic_tags
 from lockstep.formats.avro import schemas as registered
 from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.avro.types import branches, converter, type_name
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Json, Pipeline
     from lockstep.core.registry import Registry
 
+OF_VALUES = "-value"  # what most producers put behind a topic's name
 # JSON Schema's types → the columns that may take a value of them. A text may be a date, a time or digits.
 JSON_COLUMNS = {
     "string": {"string", "date", "timestamp", "decimal", "binary"},
@@ -45,17 +47,21 @@ MOST_STEPS = 20  # from one reference of a JSON Schema to the next
 JSON_FORMATS = {"date": ("date",), "date-time": ("timestamp",)}
 
 
-def subject_of_values(pipeline: Pipeline, wire: Avro | Protobuf | Json) -> str:
-    """Returns the subject of the pipeline's values: the one that it names, or the one that producers usually take."""
-    return wire.subject or f"{pipeline.topic}-value"
+def subjects_of_values(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry) -> list[str]:
+    """Returns the subjects of the pipeline's values: the one that it names, or of each topic the usual one."""
+    if wire.subject:
+        return [wire.subject]
+    if not isinstance(pipeline.topic, Topics):
+        return [f"{topic}{OF_VALUES}" for topic in topic_tags(pipeline.topic)]
+    known = registered.schemas(registry).subjects()
+    return [each for each in known if each.endswith(OF_VALUES) and pipeline.topic.matches(each.removesuffix(OF_VALUES))]
 
 
-def latest_schema(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry) -> LatestSchema:
-    """Returns the newest schema of the pipeline's subject.
+def latest_schema(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry, subject: str) -> LatestSchema:
+    """Returns the newest schema of one of the pipeline's subjects.
 
     Raises `UnknownSchema` if there is none, or if its records have no fields. Raises `Unreachable` without an answer.
     """
-    subject = subject_of_values(pipeline, wire)
     match wire:
         case Avro():
             schema_id, text, references = registered.schemas(registry).latest(subject)

@@ -45,7 +45,7 @@ def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]
         "dead": sql.SQL(Q["dead_by_source"]),
         "tombstone_order": sql.SQL(', "order"'),
         "deleted_order": sql.SQL(", n._source_order"),
-        "keep_order": sql.SQL(', "order" = coalesce(excluded."order", d."order")'),
+        "keep_order": sql.SQL(Q["keep_order"]),
     }
 
 

@@ -17,7 +17,16 @@ coalesce(t._source_order, decode(substring(
 -- changed since may lie in earlier batches.
 
         join newest n on {same_staged_key} and (
-            n._stream = t._stream and n._offset > t._offset and n._source_order >= t._source_order or n._epoch > s.epoch)
+            n._stream = t._stream and n._offset > t._offset and n._source_order >= t._source_order or n._epoch > s.epoch
+                and coalesce(s.first_topic, s.topic) = (
+                    select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = n._stream))
+
+-- name: keep_order
+-- A deletion keeps its order. One of another topic takes its place only if it is newer by the source's log.
+, "order" = coalesce(excluded."order", d."order")
+where excluded."order" > d."order"
+    or (select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = excluded.stream_id)
+    = (select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = d.stream_id)
 
 -- name: drop_seconds
 -- A tombstone right behind the last record of an earlier range: that one was its deletion, and had its effect.

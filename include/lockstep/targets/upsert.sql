@@ -107,8 +107,10 @@ where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
   and {dead}
 
 -- name: dead_by_log
--- A later deletion: offsets are compared within a stream, epochs within a pipeline.
-case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch end
+-- A later deletion: offsets are compared within a stream, epochs within a topic. Another store knows no topics.
+case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch
+    and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic') is not distinct from (
+        select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic') from lockstep.stream o where o.stream_id = n._stream) end
 
 -- name: insert_tombstones
 -- A deletion leaves its order behind.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -11,17 +10,16 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec
 from lockstep.adapters.kafka import client
 from lockstep.adapters.kafka.epochs import epoch_of
 from lockstep.adapters.kafka.group import show_forward
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_stamps, refuse_malformed
+from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_stamps, moment_of_stamp, refuse_malformed
 from lockstep.adapters.kafka.topics import TopicsClient
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.core.offsets import TopicPartition as LogPartition
-from lockstep.core.records import LAST_STAMP
 from lockstep.core.retention.limits import retention_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.retention.limits import Retention
@@ -64,16 +62,7 @@ class Broker(TopicsClient):
 
     def first_at(self, view: TopicView, moment: datetime) -> dict[int, tuple[int, datetime | None]]:
         """Returns the offsets of `offsets_at` with their records' times. The time is None at the stable end."""
-        partitions = [TopicPartition(view.topic, p) for p in view.bounds]
-        try:
-            (found,) = self._listed(partitions, OffsetSpec.for_timestamp(int(moment.timestamp() * 1000)))
-        except KafkaException as error:
-            raise self._away(error) from None
-        ends = {p: bounds.stable_end for p, bounds in view.bounds.items()}
-        return {
-            p: (found[p].offset, _moment(found[p].timestamp)) if 0 <= found[p].offset < end else (end, None)
-            for p, end in ends.items()
-        }
+        return {where.partition: first for where, first in self.first_at_of(view, moment).items()}
 
     def high_ends(self, view: TopicView) -> dict[int, int]:
         """Returns, per partition, the offset behind the last record, even if its transaction is still open."""
@@ -103,7 +92,9 @@ class Broker(TopicsClient):
             raise self._away(error) from None
         finally:
             consumer.close()
-        return {LogPartition(*where): None if stamp is None else _moment(stamp) for where, stamp in stamps.items()}
+        return {
+            LogPartition(*where): None if stamp is None else moment_of_stamp(stamp) for where, stamp in stamps.items()
+        }
 
     def retention(self, topic: str) -> timedelta | None:
         """Returns the topic's retention time. None if time deletes no records, or if the login may not read it."""
@@ -189,7 +180,3 @@ class Broker(TopicsClient):
             )
         finally:
             consumer.close()
-
-
-def _moment(stamp: int) -> datetime:
-    return datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)

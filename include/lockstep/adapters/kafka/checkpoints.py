@@ -14,32 +14,33 @@ from lockstep.core.changes.readers import (
     offsets_text,
 )
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import OffsetRange, TopicPartition
+from lockstep.core.offsets import OffsetRange
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lockstep.core.offsets import TopicPartition
+    from lockstep.core.pipeline.names import TopicSource
 
-def standing_of_checkpoint(folder: Path, pipeline: str, topic: str) -> Standing:
+
+def standing_of_checkpoint(folder: Path, pipeline: str, source: TopicSource) -> Standing:
     """Returns the ends of the last batch that the query has committed.
 
     Raises `Refusal` while a batch behind it is planned: its rows may be in the query's sink or not.
     """
     planned, committed = _batches(folder / "offsets", pipeline), _batches(folder / "commits", pipeline)
     batch, unfinished = last_committed(planned, committed, str(folder), pipeline)
-    offsets = _offsets(folder, batch, pipeline, topic)
+    offsets = _offsets(folder, batch, pipeline, source)
     if unfinished is not None:
-        ends = _offsets(folder, unfinished, pipeline, topic)
+        ends = _offsets(folder, unfinished, pipeline, source)
         ranges = [
-            OffsetRange(TopicPartition(topic, p), offsets.get(p, 0), end)
-            for p, end in sorted(ends.items())
-            if end > offsets.get(p, 0)
+            OffsetRange(at, offsets.get(at, 0), end) for at, end in sorted(ends.items()) if end > offsets.get(at, 0)
         ]
         raise Refusal(
             f"{folder}: its query has planned batch {unfinished} and not committed it, so rows of "
             f"{', '.join(map(str, ranges)) or 'no offsets'} may be in its sink or not",
             next_command="let the query end it, or if none is there: "
-            f"lockstep adopt {pipeline} --at {offsets_text(offsets)}",
+            f"lockstep adopt {pipeline} --at {offsets_text(offsets, named=not isinstance(source, str))}",
         )
     words = f"--spark-checkpoint {shlex.quote(str(folder))}"
     shown = f"the query of {folder}, which has committed batch {batch},"
@@ -53,13 +54,13 @@ def _batches(folder: Path, pipeline: str) -> list[int]:
         raise _unreadable(folder, error, pipeline) from None
 
 
-def _offsets(folder: Path, batch: int, pipeline: str, topic: str) -> dict[int, int]:
+def _offsets(folder: Path, batch: int, pipeline: str, source: TopicSource) -> dict[TopicPartition, int]:
     file = folder / "offsets" / str(batch)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, error, pipeline) from None
-    return offsets_of_batch(text, str(file), pipeline, topic)
+    return offsets_of_batch(text, str(file), pipeline, source)
 
 
 def _unreadable(path: Path, error: OSError | UnicodeDecodeError, pipeline: str) -> Refusal:

@@ -24,7 +24,7 @@ GROUP_SECONDS = 10.0
 RESTING = "Empty"  # the state of a group without members
 
 
-def standing_of_group(broker: Broker, pipeline: str, reader: Reader, topic: str, partitions: Iterable[int]) -> Standing:
+def standing_of_group(broker: Broker, pipeline: str, reader: Reader, partitions: Iterable[LogPartition]) -> Standing:
     """Returns where a reader's consumer group stands. Raises `Refusal` while it has members, and without such a group."""
     known, group = broker.groups(), str(reader.group)
     if group not in known:
@@ -38,18 +38,18 @@ def standing_of_group(broker: Broker, pipeline: str, reader: Reader, topic: str,
             f"{reader.shown} has live members (it is {known[group]}): stop what reads there",
             next_command=f"lockstep adopt {pipeline} {reader.words}",
         )
-    return Standing(reader, mirrored(broker, group, topic, partitions))
+    return Standing(reader, mirrored(broker, group, partitions))
 
 
-def mirrored(broker: Broker, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+def mirrored(broker: Broker, group: str, partitions: Iterable[LogPartition]) -> dict[LogPartition, int]:
     """Returns, per partition, the group's offset. Omits partitions without one."""
-    found = _asked(broker, group, [TopicPartition(topic, partition) for partition in partitions])
-    return {part.partition: part.offset for part in found if part.offset >= 0}
+    found = _asked(broker, group, [TopicPartition(at.topic, at.partition) for at in partitions])
+    return {LogPartition(part.topic, part.partition): part.offset for part in found if part.offset >= 0}
 
 
-def set_back_group(broker: Broker, group: str, topic: str, positions: Mapping[int, int]) -> None:
+def set_back_group(broker: Broker, group: str, positions: Mapping[LogPartition, int]) -> None:
     """Commits these positions for the group, even backwards. Raises `Unreachable` if the group is in use."""
-    _asked(broker, group, [TopicPartition(topic, *each) for each in positions.items()], commits=True)
+    _asked(broker, group, [TopicPartition(p.topic, p.partition, at) for p, at in positions.items()], commits=True)
 
 
 def show_forward(options: Mapping[str, Any], group: str, positions: Mapping[LogPartition, int], seconds: float) -> None:

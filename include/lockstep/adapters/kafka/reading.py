@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
 
 from lockstep.core.errors import BadData
+from lockstep.core.records import LAST_STAMP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +26,11 @@ MALFORMED = {
     KafkaError._BAD_COMPRESSION,  # noqa: SLF001
     KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001
 }
+
+
+def moment_of_stamp(stamp: int) -> datetime:
+    """Returns a record's timestamp as a time. Past the calendar's end it is the last one."""
+    return datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
 
 
 class Fetched:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec
 from lockstep.adapters.kafka import client
 from lockstep.adapters.kafka.client import Client
 from lockstep.adapters.kafka.epochs import epoch_of
+from lockstep.adapters.kafka.reading import moment_of_stamp
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import Bounds, LogView, TopicView, TopicViews
 from lockstep.core.offsets import TopicPartition as LogPartition
@@ -49,6 +50,17 @@ def ends_of(broker: Broker, seen: LogView) -> dict[LogPartition, int]:
     if isinstance(seen, TopicView):
         return {LogPartition(seen.topic, partition): end for partition, end in broker.high_ends(seen).items()}
     return broker.high_ends_of(seen)
+
+
+def first_of(broker: Broker, seen: LogView, moment: datetime) -> dict[LogPartition, tuple[int, datetime | None]]:
+    """Returns the first offset of each partition at or past a moment, with its record's time.
+
+    Without one, returns the stable end and None.
+    """
+    if isinstance(seen, TopicView):
+        found = broker.first_at(seen, moment)
+        return {LogPartition(seen.topic, partition): first for partition, first in found.items()}
+    return broker.first_at_of(seen, moment)
 
 
 def times_of(
@@ -92,6 +104,23 @@ class TopicsClient(Client):
         return TopicViews(
             cluster, tuple(TopicView(cluster, name, id_, bounds[name]) for name, (id_, _) in found.items())
         )
+
+    def first_at_of(self, seen: LogView, moment: datetime) -> dict[LogPartition, tuple[int, datetime | None]]:
+        """Returns the answers of `first_of` from the cluster. All questions are sent at once."""
+        at = seen.partitions
+        asked = [TopicPartition(each.topic, each.partition) for each in at]
+        stamp = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
+        try:
+            (found,) = self._answers(asked, stamp) if asked else [{}]
+        except KafkaException as error:
+            raise self._away(error) from None
+        firsts = {each: found[each.topic, each.partition] for each in at}
+        return {
+            each: (firsts[each].offset, moment_of_stamp(firsts[each].timestamp))
+            if 0 <= firsts[each].offset < bounds.stable_end
+            else (bounds.stable_end, None)
+            for each, bounds in at.items()
+        }
 
     def high_ends_of(self, seen: TopicViews) -> dict[LogPartition, int]:
         """Returns the offset behind the last record of each partition, even if its transaction is still open."""

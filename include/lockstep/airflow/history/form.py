@@ -11,7 +11,7 @@ from airflow.sdk import Param
 
 from lockstep.core.planning.history import HistoryAction
 
-MORE_CHOICES = "More: offsets, one partition, a batch that failed"
+MORE_CHOICES = "More: offsets, one topic or partition, a batch that failed"
 OFFSETS_FIELD: dict[str, Any] = {
     "type": ["null", "array"],
     "items": {"type": "string", "pattern": r"^\s*(\d+:\d+)?\s*$"},
@@ -66,6 +66,14 @@ def fields(*, approval: bool, windows: bool = False) -> dict[str, Param]:
         ),
         "until_offsets": Param(
             default=None, **OFFSETS_FIELD, title="Until offsets", description="The same, not included."
+        ),
+        "topic": Param(
+            default=None,
+            type=["null", "string"],
+            pattern=r"^\s*[A-Za-z0-9._-]{0,249}\s*$",
+            title="Topic",
+            description="The topic of these offsets, or of the partition, where the pipeline has several.",
+            section=MORE_CHOICES,
         ),
         "partition": Param(
             default=None,

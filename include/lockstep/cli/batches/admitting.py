@@ -10,7 +10,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.processes import this_owner
 from lockstep.cli.batches.replaying import How, do
 from lockstep.cli.batches.running import Retry, TakeOver
-from lockstep.cli.options import LAST_OFFSET, MaybeReason, Name, OnePartition, Wait
+from lockstep.cli.options import LAST_OFFSET, MaybeReason, Name, OnePartition, OneTopic, Wait
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, typing_person
 from lockstep.core.planning.decisions import Caller
@@ -48,6 +48,7 @@ def late_command(
     last: LateLast = 20,
     target: LateTable = None,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     from_: LateFrom = None,
     until: LateUntil = None,
     reason: MaybeReason = None,
@@ -69,9 +70,9 @@ def late_command(
         if target is not None:
             raise typer.BadParameter("a replay is of all targets", param_hint="--target")
         how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
-        _admit(name, partition, from_, until, reason, how)
+        _admit(name, (topic, partition, from_, until), reason, how)
         return
-    for option, given in (("--from", from_), ("--until", until), ("--reason", reason)):
+    for option, given in (("--topic", topic), ("--from", from_), ("--until", until), ("--reason", reason)):
         if given is not None:
             raise typer.BadParameter("a list changes nothing: it goes with --admit", param_hint=option)
     _list(name, target, partition, last, as_json=as_json)
@@ -87,18 +88,17 @@ def _list(name: str, target: str | None, partition: int | None, last: int, *, as
     show(document, as_json, lambda: _say_late(document))
 
 
-def _admit(name: str, partition: int | None, begin: int | None, end: int | None, reason: str, how: How) -> None:
+def _admit(name: str, wanted: tuple[str | None, int | None, int | None, int | None], reason: str, how: How) -> None:
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.windows.reading import read_late
-    from lockstep.steps.windows.admit import admit_late
+    from lockstep.steps.windows.admit import LateWanted, admit_late
     from lockstep.steps.windows.look import require_windows
 
     pipeline = load(name).pipeline
     require_windows(pipeline)
 
     def asks(folder: PipelineFolder, at: Context) -> Request | None:
-        person = typing_person(reason)
-        return admit_late(at.conn, at.broker, folder, person, partition=partition, begin=begin, end=end)
+        return admit_late(at.conn, at.broker, folder, typing_person(reason), LateWanted(*wanted))
 
     def adds(at: Context) -> Document:
         with transaction(at.conn, READER) as cur:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.cli.batches.replaying import How, do
 from lockstep.cli.batches.running import Retry, TakeOver
 from lockstep.cli.history import known_pipeline
-from lockstep.cli.options import LAST_OFFSET, MaybeReason, Name, OnePartition, Preview, Wait
+from lockstep.cli.options import LAST_OFFSET, MaybeReason, Name, OnePartition, OneTopic, Preview, Wait
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, typing_person
 from lockstep.core.planning.decisions import Caller
@@ -39,6 +39,7 @@ def rejects_command(
     name: Name,
     redrive: RedriveOption = False,
     partition: OnePartition = None,
+    topic: OneTopic = None,
     batch: RejectsBatchOption = None,
     limit: RejectsLimitOption = None,
     preview: Preview = False,
@@ -58,23 +59,23 @@ def rejects_command(
         if limit is not None:
             raise typer.BadParameter("a redrive runs whole segments again", param_hint="--limit")
         how = How(Caller(this_owner(), take_over=take_over, retry=retry), wait, as_json)
-        _again(name, partition, batch, reason, how, preview=preview)
+        _again(name, {"partition": partition, "batch_id": batch, "topic": topic}, reason, how, preview=preview)
         return
     if preview or reason:
         raise typer.BadParameter("a list changes nothing", param_hint="--preview" if preview else "--reason")
-    document = _listed(name, partition, batch, limit or DEFAULT_REJECTS)
+    document = _listed(name, partition, batch, limit or DEFAULT_REJECTS, topic)
     show(document, as_json, lambda: _say_rejects(document))
 
 
-def _again(name: str, partition: int | None, batch: int | None, reason: str | None, how: How, *, preview: bool) -> None:
+def _again(name: str, held: dict[str, Any], reason: str | None, how: How, *, preview: bool) -> None:
     """Runs the segments again. Names rejects that cannot be read again before it, and the remaining ones after it."""
     from lockstep.steps.requests import redrive
 
     found: list[redrive.Redrive] = []
 
     def asks(folder: PipelineFolder, at: Context) -> Request | None:
-        why, held = typing_person(reason or "redrive of rejects"), redrive.Held(partition, batch)
-        found.append(redrive.redrive(at.conn, at.broker, folder, held, why, preview=preview))
+        why = typing_person(reason or "redrive of rejects")
+        found.append(redrive.redrive(at.conn, at.broker, folder, redrive.Held(**held), why, preview=preview))
         for stretch in [] if how.as_json else found[0].unreadable:
             say(f"left as they are: {stretch}")
         return found[0].asked
@@ -100,13 +101,13 @@ def _again(name: str, partition: int | None, batch: int | None, reason: str | No
         )
 
 
-def _listed(name: str, partition: int | None, batch: int | None, limit: int) -> Document:
+def _listed(name: str, partition: int | None, batch: int | None, limit: int, topic: str | None) -> Document:
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.views import reading
 
     known_pipeline(name)
     with open_ledger() as conn, transaction(conn, READER) as cur:
-        found, reasons = reading.read_rejects(cur, name, partition, batch, limit)
+        found, reasons = reading.read_rejects(cur, name, partition, batch, limit, topic)
     for reject in found:
         for field in ("key", "value"):
             reject[field] = preview_of(reject[field], reject[f"{field}_bytes"])

@@ -29,6 +29,7 @@ HolesUntilOption = Annotated[str | None, typer.Option("--until", help="The same,
 MOST_LINES = 40
 MEANS = {
     "trimmed": "below the log's start now",
+    "invisible": "no record in the archive: a marker, aborted, or compacted",
     "aborted": "of a transaction that was aborted",
     "compacted": "a record stood here; a newer one of its key took its place",
     "marker": "the end of a transaction",

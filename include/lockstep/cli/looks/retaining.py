@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lockstep.cli.history import OfLedger, known_pipeline
-from lockstep.cli.options import Name
+from lockstep.cli.options import Name, OneTopic
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, surveyed_broker
 from lockstep.core.errors import Refusal
@@ -25,7 +25,9 @@ AlarmHours = Annotated[
 ]
 
 
-def retention_command(name: Name, alarm: AlarmHours = ALARM_HOURS, as_json: AsJson = False) -> None:
+def retention_command(
+    name: Name, topic: OneTopic = None, alarm: AlarmHours = ALARM_HOURS, as_json: AsJson = False
+) -> None:
     """Say when Kafka may delete the first record that is not committed, if nothing more is committed.
 
     By time, that is its timestamp plus retention.ms. By size, it is when retention.bytes have come in from it on. Takes
@@ -39,7 +41,8 @@ def retention_command(name: Name, alarm: AlarmHours = ALARM_HOURS, as_json: AsJs
         raise Refusal(f"{name}: it was forgotten, and reads no more records", next_command=f"lockstep status {name}")
     pipeline = (found.folder if isinstance(found, OfLedger) else found).pipeline
     with open_ledger() as conn:
-        document = retention_document(conn, surveyed_broker(), pipeline, timedelta(hours=alarm), datetime.now(UTC))
+        told = timedelta(hours=alarm), datetime.now(UTC)
+        document = retention_document(conn, surveyed_broker(), pipeline, *told, topic)
     show(document, as_json, lambda: _say(document))
     if not document["ok"]:
         raise typer.Exit(1)
@@ -74,7 +77,9 @@ def _minute(moment: datetime | None) -> str:
 def _facts(document: Document) -> list[str]:
     """Returns the settings that a deletion hangs on, and the pace of the fastest partition."""
     settings = document["settings"]
-    lines = [_settings(settings, "cleanup.policy", "retention.ms", "retention.bytes")]
+    several = len({each["topic"] for each in document["partitions"]}) > 1
+    lines = [f"{document['topic']}, of the first deletion:"] if several else []
+    lines.append(_settings(settings, "cleanup.policy", "retention.ms", "retention.bytes"))
     if settings["remote.storage.enable"]:
         lines.append(_settings(settings, "remote.storage.enable", "local.retention.ms", "local.retention.bytes"))
     looks = settings["log.retention.check.interval.ms"]
@@ -101,8 +106,8 @@ def _verdict(document: Document) -> str:
         first = lost[0]
         gone = f"[{first['first_unread']}, {first['log_start']})"
         return f"{first['topic']}-{first['partition']}: offsets {gone} were deleted before they were committed"
-    if any(each["state"] is Fate.ANOTHER_LOG for each in partitions):
-        return "the topic is another log now, and has none of the records that waited"
+    if other := next((each for each in partitions if each["state"] is Fate.ANOTHER_LOG), None):
+        return f"topic {other['topic']} is another log now, and has none of the records that waited"
     if all(each["state"] is Fate.NOTHING_WAITS for each in partitions):
         return "nothing waits"
     first_at = document["deleted_at_earliest"]

@@ -100,7 +100,7 @@ def _say_hours(document: Document) -> None:
                 [
                     hour["until"],
                     _batches(hour["batches"]),
-                    len({part["partition"] for part in hour["offsets"]}),
+                    len({(part["topic"], part["partition"]) for part in hour["offsets"]}),
                     sum(part["until_offset"] - part["from_offset"] for part in hour["offsets"]),
                     len(hour["losses"]),
                     hour["revision"] or "-",

@@ -11,12 +11,13 @@ import typer
 
 from lockstep.adapters import folders
 from lockstep.adapters.kafka.checkpoints import standing_of_checkpoint
-from lockstep.cli.options import LAST_PARTITION, MaybeReason, Name
+from lockstep.cli.options import MaybeReason, Name, OneTopic
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.cli.pipelines.evolving import shown_digest
 from lockstep.context.systems import broker, open_ledger, typing_person
-from lockstep.core.changes.readers import AT_OFFSETS, Reader, group_of_connector, parse_offsets
+from lockstep.core.changes.readers import AT_OFFSETS, Reader, group_of_connector, parse_offsets, parse_partitions
 from lockstep.core.errors import Refusal
+from lockstep.core.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ CheckpointOption = Annotated[
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="PARTITION:OFFSET,...; with another reader, for partitions that it lacks."),
+    typer.Option("--at", help="PARTITION:OFFSET or TOPIC-PARTITION:OFFSET,...; of a reader, what it lacks."),
 ]
 JustShow = Annotated[bool, typer.Option("--preview", help="Show where it would begin; it is so without --apply.")]
 ApplyShown = Annotated[
@@ -47,13 +48,11 @@ ApplyShown = Annotated[
     typer.Option("--apply", help="Begin as shown.", metavar="DIGEST", callback=shown_digest, show_default=False),
 ]
 AcceptLoss = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
         "--accept-loss",
-        help="A partition whose deleted offsets are lost.",
+        help="A partition whose deleted offsets are lost, or TOPIC-PARTITION.",
         metavar="PARTITION",
-        min=0,
-        max=LAST_PARTITION,
         show_default=False,
     ),
 ]
@@ -65,6 +64,7 @@ def adopt_command(
     connect: ConnectOption = None,
     spark_checkpoint: CheckpointOption = None,
     at: AtOption = None,
+    topic: OneTopic = None,
     preview: JustShow = False,
     apply: ApplyShown = None,
     accept_loss: AcceptLoss = None,
@@ -78,11 +78,14 @@ def adopt_command(
     """
     from lockstep.steps.changes import adopt as steps
 
-    given = _given(at, others=[option for option in (group, connect, spark_checkpoint) if option is not None])
+    offsets = _given(at, others=[option for option in (group, connect, spark_checkpoint) if option is not None])
+    losses = _partitions(accept_loss or ())
     _refuse_odd_decision(apply, reason, accept_loss or (), preview=preview)
     if group is not None and not group.strip():
         raise typer.BadParameter("name the consumer group", param_hint="--group")
     pipeline = folders.load(name).pipeline
+    given = {_place(pipeline, each, topic): offset for each, offset in offsets.items()}
+    accepted = [_place(pipeline, each, topic) for each in losses]
     reader = _sink(connect, pipeline) if connect is not None else _group(group) if group is not None else None
     at_broker = broker()
     source = steps.Source(_look(pipeline, at_broker, reader, spark_checkpoint), given)
@@ -91,7 +94,7 @@ def adopt_command(
             shown = steps.preview_adoption(conn, at_broker, pipeline, source)
             show(shown.document() | {"next": shown.next_command()}, as_json, lambda: _say_places(shown, preview=True))
             return
-        done = steps.adopt(conn, at_broker, pipeline, source, apply, accept_loss or (), typing_person(reason))
+        done = steps.adopt(conn, at_broker, pipeline, source, apply, accepted, typing_person(reason))
     document: dict[str, Any] = {"pipeline": name, "digest": apply, "changed": done.changed}
     document |= {"decision": done.decision, "who": done.who, "next": f"lockstep run {name}"}
     document |= {"from": done.shown.document()["from"] if done.shown else []}
@@ -107,7 +110,7 @@ def adopt_command(
     show(document, as_json, for_people)
 
 
-def _given(at: str | None, others: Sequence[object]) -> dict[int, int]:
+def _given(at: str | None, others: Sequence[object]) -> dict[tuple[str, int], int]:
     if len(others) > 1 or not (others or at is not None):
         raise typer.BadParameter(
             "name one reader: a group, a sink of Connect, a checkpoint, or --at its offsets", param_hint="--group"
@@ -120,7 +123,19 @@ def _given(at: str | None, others: Sequence[object]) -> dict[int, int]:
         raise typer.BadParameter(str(error), param_hint="--at") from None
 
 
-def _refuse_odd_decision(apply: str | None, reason: str | None, accepted: Sequence[int], *, preview: bool) -> None:
+def _partitions(texts: Sequence[str]) -> list[tuple[str, int]]:
+    try:
+        return parse_partitions(texts)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--accept-loss") from None
+
+
+def _place(pipeline: Pipeline, typed: tuple[str, int], topic: str | None) -> TopicPartition:
+    """Returns the partition that was typed, of its own topic, of `--topic`, or of the only one."""
+    return TopicPartition(typed[0] or pipeline.one_topic(topic), typed[1])
+
+
+def _refuse_odd_decision(apply: str | None, reason: str | None, accepted: Sequence[str], *, preview: bool) -> None:
     if apply and preview:
         raise typer.BadParameter("shows, and --apply changes: one of them at a time", param_hint="--preview")
     if apply and reason is None:
@@ -132,15 +147,15 @@ def _refuse_odd_decision(apply: str | None, reason: str | None, accepted: Sequen
 
 def _look(
     pipeline: Pipeline, at: Broker, reader: Reader | None, checkpoint: Path | None
-) -> Callable[[Sequence[int]], Standing]:
+) -> Callable[[Sequence[TopicPartition]], Standing]:
     """Returns the function that asks where the named reader stands."""
     if checkpoint is not None:
-        return lambda _: standing_of_checkpoint(checkpoint, pipeline.name, pipeline.only_topic)
+        return lambda _: standing_of_checkpoint(checkpoint, pipeline.name, pipeline.topic)
     if reader is None:
         return lambda _: AT_OFFSETS
     from lockstep.adapters.kafka.group import standing_of_group
 
-    return partial(standing_of_group, at, pipeline.name, reader, pipeline.only_topic)
+    return partial(standing_of_group, at, pipeline.name, reader)
 
 
 def _group(group: str) -> Reader:
@@ -155,7 +170,7 @@ def _sink(file: Path, pipeline: Pipeline) -> Reader:
         raise Refusal(
             f"{file}: cannot be read: {why}", next_command=f"lockstep adopt {pipeline.name} --connect FILE.json"
         ) from None
-    sink, group = group_of_connector(text, str(file), pipeline.name, pipeline.only_topic)
+    sink, group = group_of_connector(text, str(file), pipeline.name, pipeline.topic)
     return Reader(
         "connect", sink, f"--connect {shlex.quote(str(file))}", f"the consumer group {group} of {sink}", group
     )

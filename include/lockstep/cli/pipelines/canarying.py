@@ -89,6 +89,7 @@ def _print(document: dict[str, Any]) -> None:
     which = f"batch {numbers[0]}" if len(numbers) == 1 else f"batches {', '.join(map(str, numbers))}"
     offsets = sum(each["until_offset"] - each["from_offset"] for batch in found for each in batch["ranges"])
     say(f"{document['pipeline']}: {document['transform']} beside the live transform, {which}, {offsets:,} offsets")
+    several = len({each["topic"] for batch in found for each in batch["ranges"]}) > 1
     for table, counts in document["targets"].items():
         said = (
             ", ".join(f"{counts[kind]:,} {word}" for kind, word in CANARY_WORDS.items()) if counts else "not compared"
@@ -97,7 +98,7 @@ def _print(document: dict[str, Any]) -> None:
         samples = [each for batch in found for each in batch["samples"] if each["target"] == table][:ROWS_PER_TABLE]
         if samples:
             columns = ["  batch>", "record", "row", "column", "live", "canary"]
-            say_table(columns, [row for each in samples for row in _lines(each)])
+            say_table(columns, [row for each in samples for row in _lines(each, named=several)])
     rejects = document["rejects"]
     say("\nrejects: " + ", ".join(f"{rejects.get(side, '-')} {side}" for side in ("live", "canary")))
     for batch in found:
@@ -108,9 +109,11 @@ def _print(document: dict[str, Any]) -> None:
     say("nothing was changed")
 
 
-def _lines(sample: dict[str, Any]) -> Iterator[list[Any]]:
-    """Yields a line for each column that differs, or one for a row that only one side has."""
+def _lines(sample: dict[str, Any], *, named: bool) -> Iterator[list[Any]]:
+    """Yields a line for each column that differs, or one for a row that only one side has. `named` is with its topic."""
     where = f"{sample['partition']}:{sample['offset']}"
+    if named:
+        where = f"{sample['topic']}-{where}"
     key = " ".join(f"{name}={cell(value)}" for name, value in sample["key"].items())
     first = [sample["batch"], where, " ".join(part for part in (CANARY_WORDS[sample["kind"]], key) if part)]
     if sample["kind"] == "changed":

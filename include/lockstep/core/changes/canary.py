@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lockstep.core.changes.tried import Verdict
-    from lockstep.core.offsets import StreamRange
+    from lockstep.core.offsets import StreamRange, TopicPartition
     from lockstep.core.pipeline.targets import Target
 
 MOST_BATCHES, MOST_OFFSETS = 20, 1_000_000
@@ -30,14 +30,14 @@ STREAM, PARTITION = "_stream", "_partition"
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A committed batch to be read again. `log` is the (cluster id, topic id) that it was read from.
+    """A committed batch to be read again. `logs` has the (cluster id, topic id) of each topic that it read.
 
-    `erasures` are the ledger's rows about erased keys of that log, by digest.
+    `erasures` are the ledger's rows about erased keys of these logs, by digest.
     """
 
     batch_id: int
     planned_at: datetime
-    log: tuple[str, str]
+    logs: Mapping[str, tuple[str, str]]
     ranges: tuple[StreamRange, ...]
     erasures: tuple[dict[str, Any], ...] = ()
 
@@ -61,13 +61,14 @@ class Compared:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
-        self, target: Target, found: Mapping[str, Any], columns: Sequence[str], partitions: Mapping[int, int]
+        self, target: Target, found: Mapping[str, Any], columns: Sequence[str], partitions: Mapping[int, TopicPartition]
     ) -> None:
         """Adds the rows of one target, as `targets.difference` counts them. `columns` are in the order to show."""
         table, keys = target.table, asked_key(target)
         self.targets[table] = {ours: int(found[theirs]) for theirs, ours in SIDES.items()}
         for each in found["samples"]:
             live, canary = (_row(each[side], columns, partitions) for side in ("before", "after"))
+            at = partitions.get((each["after"] or each["before"] or {}).get(STREAM, -1))
             differs = [name for name in live if live[name] != canary[name]] if live and canary else []
             where = canary or live or {}
             self.samples.append(
@@ -75,6 +76,7 @@ class Compared:
                     "batch": self.past.batch_id,
                     "target": table,
                     "kind": SIDES[each["kind"]],
+                    "topic": at and at.topic,
                     "partition": where.get(PARTITION),
                     "offset": where.get("_offset"),
                     "key": {name: where.get(name) for name in keys},
@@ -140,9 +142,12 @@ def figures(document: Any, pipeline: str, definition: str) -> dict[str, Any]:
     return known
 
 
-def _row(row: Mapping[str, Any] | None, columns: Sequence[str], partitions: Mapping[int, int]) -> dict[str, Any] | None:
+def _row(
+    row: Mapping[str, Any] | None, columns: Sequence[str], partitions: Mapping[int, TopicPartition]
+) -> dict[str, Any] | None:
     """Returns a row with its columns in order, and its partition in place of a stream's number."""
     if row is None:
         return None
     ordered = {name: row.get(name) for name in columns if name != STREAM}
-    return ordered | {PARTITION: partitions.get(row.get(STREAM, -1))}
+    at = partitions.get(row.get(STREAM, -1))
+    return ordered | {PARTITION: at and at.partition}

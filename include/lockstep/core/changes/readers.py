@@ -9,15 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import Refusal, quoted
+from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.names import Topics, reads_topic, topic_words
 from lockstep.core.planning.bounds import MOST_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from lockstep.core.pipeline.names import TopicSource
 
 MOST_PARTITION = 2**31 - 1
 LOG_VERSION = "v1"
+EXAMPLE = "0:OFFSET,1:OFFSET"
 NO_OFFSETS = "-"  # of a source that has not been asked yet
-_PAIR = re.compile(r"^\s*(\d{1,19}):(\d{1,19})\s*\Z", re.ASCII)
+_PAIR = re.compile(r"^\s*(?:([A-Za-z0-9._-]{1,249})-)?(\d{1,19}):(\d{1,19})\s*\Z", re.ASCII)
+_PLACE = re.compile(r"^\s*(?:([A-Za-z0-9._-]{1,249})-)?(\d{1,10})\s*\Z", re.ASCII)
 _ENTRY = re.compile(r"^\d{1,19}\Z", re.ASCII)
 
 
@@ -44,40 +50,53 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The next offset of a reader in each partition of one topic. Leaves out partitions without one."""
+    """The next offset of a reader in each partition. Leaves out partitions without one."""
 
     reader: Reader
-    offsets: Mapping[int, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 AT_OFFSETS = Standing(Reader("offsets", None, "", "--at"))
 IN_DEFINITION = Standing(Reader("offsets", None, "", "start"))
 
 
-def parse_offsets(text: str) -> dict[int, int]:
-    """Parses `0:123,1:456`. Raises `ValueError` for any other text, and for a partition that is named twice."""
-    found: dict[int, int] = {}
+def parse_offsets(text: str) -> dict[tuple[str, int], int]:
+    """Parses `0:123,1:456`, or with topics `orders.eu-0:123,orders.us-0:456`. The topic is empty where none is named.
+
+    Raises `ValueError` for any other text, and for a partition that is named twice.
+    """
+    found: dict[tuple[str, int], int] = {}
     for pair in text.split(","):
         match = _PAIR.match(pair)
-        if not match or int(match[1]) > MOST_PARTITION or int(match[2]) > MOST_OFFSET:
-            raise ValueError(f"{quoted(pair)} is not PARTITION:OFFSET, such as 0:1200")
-        partition, offset = int(match[1]), int(match[2])
-        if partition in found:
-            raise ValueError(f"partition {partition} is named twice, with {found[partition]} and {offset}")
-        found[partition] = offset
+        if not match or int(match[2]) > MOST_PARTITION or int(match[3]) > MOST_OFFSET:
+            raise ValueError(f"{quoted(pair)} is not PARTITION:OFFSET, such as 0:1200, or orders.v1-0:1200")
+        where, offset = (match[1] or "", int(match[2])), int(match[3])
+        if where in found:
+            shown = f"{where[0]}-{where[1]}" if where[0] else str(where[1])
+            raise ValueError(f"partition {shown} is named twice, with {found[where]} and {offset}")
+        found[where] = offset
     return found
 
 
-def offsets_text(offsets: Mapping[int, int]) -> str:
-    """Returns offsets as `--at` takes them."""
-    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+def parse_partitions(texts: Iterable[str]) -> list[tuple[str, int]]:
+    """Parses partitions such as `0`, or with their topic `orders.eu-0`. Raises `ValueError` for any other text."""
+    found = [_PLACE.match(text) for text in texts]
+    for text, match in zip(texts, found, strict=True):
+        if not match or int(match[2]) > MOST_PARTITION:
+            raise ValueError(f"{quoted(text)} is no partition, such as 0, or orders.v1-0")
+    return [(match[1] or "", int(match[2])) for match in found if match]
 
 
-def group_of_connector(text: str, file: str, pipeline: str, topic: str) -> tuple[str, str]:
+def offsets_text(offsets: Mapping[TopicPartition, int], *, named: bool) -> str:
+    """Returns offsets as `--at` takes them, `named` with their topics."""
+    return ",".join(f"{at if named else at.partition}:{offset}" for at, offset in sorted(offsets.items()))
+
+
+def group_of_connector(text: str, file: str, pipeline: str, source: TopicSource) -> tuple[str, str]:
     """Returns name and consumer group of the sink connector in a JSON document.
 
     Takes what Connect's REST interface takes and gives: the configuration alone, or within `config`. Raises `Refusal` for
-    anything but a sink of this one topic.
+    anything but a sink of the pipeline's own topics.
     """
     by_group = f"lockstep adopt {pipeline} --group GROUP"
     try:
@@ -96,20 +115,16 @@ def group_of_connector(text: str, file: str, pipeline: str, topic: str) -> tuple
         raise Refusal(f"{file}: its consumer group is {quoted(group)}, which Connect fills in", next_command=by_group)
     named = f"lockstep adopt {pipeline} --group {shlex.quote(group)}"
     if matching := known.get("topics.regex"):
+        if isinstance(source, Topics) and source.pattern == matching:
+            return name or group, group
         raise Refusal(
-            f"{file}: it reads the topics that match {quoted(matching)}, and a pipeline has one topic",
+            f"{file}: it reads the topics that match {quoted(matching)}, and {pipeline} reads {topic_words(source)}",
             next_command=named,
         )
     topics = [each.strip() for each in known.get("topics", "").split(",") if each.strip()]
     if not topics:
         raise Refusal(f"{file}: it names no topics, so it is no sink", next_command=by_group)
-    if topic not in topics:
-        raise _another_topic(file, topics, pipeline, topic)
-    if len(topics) > 1:
-        raise Refusal(
-            f"{file}: it reads {', '.join(topics)}, and a pipeline has one topic: name its group for {topic} alone",
-            next_command=named,
-        )
+    _refuse_other_topics(file, topics, pipeline, source, named)
     return name or group, group
 
 
@@ -118,12 +133,12 @@ def batches_in(names: list[str]) -> list[int]:
     return sorted(int(name) for name in names if _ENTRY.match(name))
 
 
-def offsets_of_batch(text: str, file: str, pipeline: str, topic: str) -> dict[int, int]:
+def offsets_of_batch(text: str, file: str, pipeline: str, source: TopicSource) -> dict[TopicPartition, int]:
     """Returns the ends of a batch of Structured Streaming, from its file in the folder `offsets`.
 
-    Raises `Refusal` unless the query reads this one topic, and nothing else.
+    Raises `Refusal` unless the query reads the pipeline's own topics, and nothing else.
     """
-    at = f"lockstep adopt {pipeline} --at 0:OFFSET,1:OFFSET"
+    at = f"lockstep adopt {pipeline} --at {EXAMPLE}"
     version, *lines = text.split("\n")
     if version != LOG_VERSION:
         raise Refusal(f"{file}: its format is {quoted(version)}, and {LOG_VERSION} is known", next_command=at)
@@ -134,19 +149,15 @@ def offsets_of_batch(text: str, file: str, pipeline: str, topic: str) -> dict[in
     if not sources:
         raise Refusal(f"{file}: it is broken, or its query has read nothing: it holds no offsets", next_command=at)
     if len(sources) > 1:
-        raise Refusal(f"{file}: its query reads {len(sources)} sources, and a pipeline has one topic", next_command=at)
+        raise Refusal(f"{file}: its query reads {len(sources)} sources, and a pipeline has one", next_command=at)
     (by_topic,) = sources
     if not isinstance(by_topic, dict) or not all(isinstance(each, dict) for each in by_topic.values()):
         raise Refusal(f"{file}: its query does not read Kafka", next_command=at)
-    if topic not in by_topic:
-        raise _another_topic(file, sorted(by_topic), pipeline, topic)
-    if len(by_topic) > 1:
-        topics = ", ".join(sorted(by_topic))
-        raise Refusal(f"{file}: its query reads {topics}, and a pipeline has one topic", next_command=at)
-    offsets = by_topic[topic]
-    if not all(_ENTRY.match(p) and type(o) is int and 0 <= o <= MOST_OFFSET for p, o in offsets.items()):
+    _refuse_other_topics(file, sorted(by_topic), pipeline, source, at)
+    entries = [(topic, p, offset) for topic, offsets in by_topic.items() for p, offset in offsets.items()]
+    if not all(_ENTRY.match(p) and type(o) is int and 0 <= o <= MOST_OFFSET for _, p, o in entries):
         raise Refusal(f"{file}: it is broken: its partitions and offsets are no numbers", next_command=at)
-    return {int(partition): offset for partition, offset in offsets.items()}
+    return {TopicPartition(topic, int(partition)): offset for topic, partition, offset in entries}
 
 
 def last_committed(offsets: list[int], commits: list[int], folder: str, pipeline: str) -> tuple[int, int | None]:
@@ -154,7 +165,7 @@ def last_committed(offsets: list[int], commits: list[int], folder: str, pipeline
 
     Raises `Refusal` for a folder that is no whole checkpoint.
     """
-    at = f"lockstep adopt {pipeline} --at 0:OFFSET,1:OFFSET"
+    at = f"lockstep adopt {pipeline} --at {EXAMPLE}"
     if not offsets and not commits:
         raise Refusal(f"{folder}: it holds no batch of Structured Streaming", next_command=at)
     if not commits:
@@ -166,8 +177,16 @@ def last_committed(offsets: list[int], commits: list[int], folder: str, pipeline
     return commits[-1], offsets[-1] if offsets[-1] > commits[-1] else None
 
 
-def _another_topic(file: str, topics: list[str], pipeline: str, topic: str) -> Refusal:
-    return Refusal(
-        f"{file}: it reads {', '.join(topics)}, and {pipeline} reads {topic}",
-        next_command=f"lockstep new ANOTHER_NAME --topic {topics[0]}",
-    )
+def _refuse_other_topics(file: str, topics: list[str], pipeline: str, source: TopicSource, named: str) -> None:
+    """Refuses a reader of a topic that the pipeline does not read. `named` is the next command if it reads others."""
+    others = [topic for topic in topics if not reads_topic(source, topic)]
+    if len(others) == len(topics):
+        raise Refusal(
+            f"{file}: it reads {', '.join(topics)}, and {pipeline} reads {topic_words(source)}",
+            next_command=f"lockstep new ANOTHER_NAME --topic {topics[0]}",
+        )
+    if others:
+        raise Refusal(
+            f"{file}: it reads {', '.join(others)} too, and {pipeline} reads {topic_words(source)} alone: take over these",
+            next_command=named,
+        )

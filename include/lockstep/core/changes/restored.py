@@ -12,7 +12,7 @@ from lockstep.core.pipeline.guarantees import Delivered
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lockstep.core.offsets import Stream
+    from lockstep.core.offsets import Stream, TopicPartition
     from lockstep.core.pipeline.definition import Pipeline
 
 
@@ -55,12 +55,12 @@ def ahead_of(streams: Iterable[Stream], seen: Sequence[SeenBatch]) -> tuple[Seen
     return tuple(sorted(each for each in seen if each.until_offset > positions.get(each.stream_id, each.until_offset)))
 
 
-def told_beyond(streams: Iterable[Stream], group: Mapping[int, int]) -> tuple[OffsetRange, ...]:
+def told_beyond(streams: Iterable[Stream], group: Mapping[TopicPartition, int]) -> tuple[OffsetRange, ...]:
     """Returns the offsets between each position and the offset that the consumer group was shown."""
     return tuple(
-        OffsetRange(stream.topic_partition, stream.position, group[stream.partition])
+        OffsetRange(stream.topic_partition, stream.position, group[stream.topic_partition])
         for stream in sorted(streams)
-        if group.get(stream.partition, 0) > stream.position
+        if group.get(stream.topic_partition, 0) > stream.position
     )
 
 

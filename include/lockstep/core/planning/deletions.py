@@ -18,6 +18,7 @@ class LoggedStream:
     """A stream with the log that it was read from."""
 
     stream_id: int
+    topic: str
     partition: int
     cluster_id: str
     topic_id: str
@@ -29,10 +30,10 @@ class LoggedStream:
 def forgettable_below(stream: LoggedStream, streams: Iterable[LoggedStream], view: TopicView) -> int:
     """Returns the offset below which deletions of the stream may be forgotten, or 0 if none may.
 
-    Older records of a key lie below the deletion in its stream, or in a stream of an older epoch. All of them must be
-    gone from the log. A view of another log than that of the open streams proves nothing.
+    Older records of a key lie below the deletion in its stream, or in its topic's streams of older epochs. All of them
+    must be gone from the log. A view of another log than that of the topic's open streams proves nothing.
     """
-    every = list(streams)
+    every = [each for each in streams if each.topic == stream.topic]
     if any(not s.retired and not _is_of(s, view) for s in every):
         return 0
     for older in every:

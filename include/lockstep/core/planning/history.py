@@ -81,7 +81,8 @@ class HistoryRun:
 class RequestForm:
     """The work of a run: requests in these lanes, in this order, or without lanes the decision that `action` names.
 
-    `digest` names the changes of a table that were shown.
+    `digest` names the changes of a table that were shown. `topic` is the one that offsets and partition are of, where the
+    pipeline has several.
     """
 
     action: HistoryAction
@@ -92,6 +93,7 @@ class RequestForm:
     mode: RunMode
     reason: str | None
     digest: str | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,8 @@ def read_form(run: HistoryRun) -> RequestForm:
         raise _refused("action", f"choose one: {', '.join(HistoryAction)}")
     else:
         lanes = _lanes(action)
-    digest = (form.get("digest") or "").strip() or None
-    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason, digest)
+    digest, topic = ((form.get(name) or "").strip() or None for name in ("digest", "topic"))
+    asked = RequestForm(action, lanes, begin, end, partition, _mode(form, action), reason, digest, topic)
     if asked.mode == RunMode.APPROVE and reason is None and not run.is_about_its_interval:
         raise _refused("reason", "an approval is asked for: say why, the reviewer reads it")
     _refuse_contradictions(asked)
@@ -213,6 +215,7 @@ def _refuse_contradictions(asked: RequestForm) -> None:
             f"{action} is a decision: say why, the ledger keeps it",
         ),
         (not asked.lanes and asked.partition is not None, "partition", f"of {action} the offsets name the partitions"),
+        (migrates and asked.topic, "topic", "a table is changed for all topics; leave it out"),
         (digest and not migrates, "digest", f"it names changes of a table, and {action} makes none: leave it out"),
         (migrates and bounded, "from_time, until_time", "a table is changed as a whole; leave bounds out"),
         (

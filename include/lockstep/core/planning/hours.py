@@ -102,7 +102,7 @@ def hours_over(after: datetime, now: datetime, grace: timedelta) -> tuple[dateti
 
 
 def offsets_of_hour(
-    reached: Iterable[Reached], begin: Mapping[int, int], end: Mapping[int, int]
+    reached: Iterable[Reached], begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> tuple[HourOffsets, ...]:
     """Returns each stream's offsets that belong to an hour. `begin` and `end` are its boundaries by partition.
 
@@ -111,10 +111,10 @@ def offsets_of_hour(
     """
     found = []
     for stream in reached:
-        partition = stream.topic_partition.partition
+        at = stream.topic_partition
         low, high = stream.start_offset, stream.position if stream.ends else None
-        first = stream.offset if stream.offset is not None else _within(begin[partition], low, high)
-        last = stream.position if stream.gone else max(first, _within(end[partition], low, high))
+        first = stream.offset if stream.offset is not None else _within(begin[at], low, high)
+        last = stream.position if stream.gone else max(first, _within(end[at], low, high))
         if not stream.ends or first < stream.position:
             found.append(HourOffsets(stream.stream_id, stream.topic_partition, first, last))
     return tuple(sorted(found))
@@ -126,11 +126,14 @@ def judge_hour(
     reached: Iterable[Reached],
     offsets: Sequence[HourOffsets],
     covered: Iterable[Covered],
+    *,
+    named: bool = False,
 ) -> Complete | Waiting:
     """Returns Complete, or Waiting with the first missing stretch and the command that brings it.
 
-    `covered` holds the coverage of the hour's offsets, with the stretch right below them. A loss that ends where an
-    hour begins may have held records of it. That is not so if it was accepted before the hour began.
+    Of several topics, commands are `named`: they name theirs. `covered` holds the coverage of the hour's offsets, with
+    the stretch right below them. A loss that ends where an hour begins may have held records of it. That is not so if it
+    was accepted before the hour began.
     """
     streams = {stream.stream_id: stream for stream in reached}
     by_stream: dict[int, list[Covered]] = {}
@@ -140,7 +143,7 @@ def judge_hour(
     losses = []
     for part in offsets:
         stream, own = streams[part.stream_id], by_stream.get(part.stream_id, [])
-        if (missing := _missing(pipeline, stream, part, own)) is not None:
+        if (missing := _missing(pipeline, stream, part, own, named=named)) is not None:
             return Waiting(until, *missing)
         batches |= {c.batch_id for c in own if c.batch_id is not None and _overlap(c, part)}
         losses += [c for c in own if c.kind != CoverageKind.BATCH and _may_have_held(c, part, until - HOUR)]
@@ -152,7 +155,9 @@ def key_of(until: datetime) -> str:
     return (until.astimezone(UTC) - HOUR).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _missing(pipeline: str, stream: Reached, part: HourOffsets, own: Sequence[Covered]) -> tuple[str, str] | None:
+def _missing(
+    pipeline: str, stream: Reached, part: HourOffsets, own: Sequence[Covered], *, named: bool
+) -> tuple[str, str] | None:
     """Returns, in words, the first missing stretch of a stream and the command that brings it, or None."""
     where, at, end = part.topic_partition, part.from_offset, part.until_offset
     if stream.position < end:
@@ -169,7 +174,8 @@ def _missing(pipeline: str, stream: Reached, part: HourOffsets, own: Sequence[Co
         return None
     behind = [c.until_offset if skipped else c.from_offset for c in own if c.until_offset > at]
     stretch = min([end, *behind[:1]])
-    fill = f"lockstep fill {pipeline} --from {where.partition}:{at} --until {where.partition}:{stretch}"
+    topic = f" --topic {where.topic}" if named else ""
+    fill = f"lockstep fill {pipeline}{topic} --from {where.partition}:{at} --until {where.partition}:{stretch}"
     return f"{where} [{at}, {stretch}) {'was skipped' if skipped else 'is covered by nobody'}", fill
 
 

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     COMPACTED = "compacted"
     MARKER = "marker"
     MARKER_OR_COMPACTED = "marker_or_compacted"
+    INVISIBLE = "invisible"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +46,8 @@ class SeenOffsets:
     """The offsets that two readers found in a range, and other known facts about it.
 
     `committed` was read before `uncommitted`, so compaction in between cannot make a record look aborted. `once` holds
-    the offsets that are known to have held a visible record, wherever it is now.
+    the offsets that are known to have held a visible record, wherever it is now. `archived` are stretches that files
+    hold, in order. Files hold visible records alone, so nobody knows the kind of another offset there.
     """
 
     log_start: int
@@ -53,10 +55,12 @@ class SeenOffsets:
     uncommitted: Container[int]
     once: Container[int] = ()
     compacts: bool = False
+    archived: tuple[tuple[int, int], ...] = ()
 
     def kind(self, offset: int) -> Kind:
         """Returns the kind of one offset. In a compacted log, a marker and a compacted record look alike."""
-        if offset < self.log_start:
+        is_below = offset < self.log_start
+        if is_below and not any(begin <= offset < end for begin, end in self.archived):
             return Kind.TRIMMED
         if offset in self.committed:
             return Kind.RECORD
@@ -64,6 +68,8 @@ class SeenOffsets:
             return Kind.ABORTED
         if offset in self.once:
             return Kind.COMPACTED
+        if is_below:
+            return Kind.INVISIBLE
         return Kind.MARKER_OR_COMPACTED if self.compacts else Kind.MARKER
 
 

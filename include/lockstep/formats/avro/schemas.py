@@ -70,9 +70,12 @@ class Schemas:
 
     def latest(self, subject: str) -> tuple[int, str, dict[str, str]]:
         """Returns id, schema and references of a subject's newest schema. Raises as `writer` does."""
-        self._client.clear_latest_caches()  # the newest one of a minute ago is another question
-        found = self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+        found = self._newest(subject)
         return int(found.schema_id), *self.writer(int(found.schema_id))
+
+    def subjects(self) -> list[str]:
+        """Returns the subjects that this login may see. Raises `Unreachable` without an answer."""
+        return sorted(self._asked(self._client.get_subjects, "subjects"))
 
     def require_answer(self) -> None:
         """Raises `Unreachable` unless the registry lists subjects to this login."""
@@ -81,7 +84,7 @@ class Schemas:
     def has(self, subject: str) -> bool:
         """Returns True if the subject has a schema."""
         try:
-            self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+            self._newest(subject)
         except UnknownSchema:
             return False
         return True
@@ -95,7 +98,7 @@ class Schemas:
         try:
             return int(self._asked(lambda: self._client.register_schema(subject, wanted), f"subject {subject}"))
         except IncompatibleSchema as refused:
-            latest = self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
+            latest = self._newest(subject)
             which = first_difference(json.loads(latest.schema.schema_str), schema) or str(refused)
             raise BadDefinition(
                 f"subject {subject}: {which}, and its compatibility does not allow that",
@@ -117,6 +120,11 @@ class Schemas:
             self._subjects[schema_id] = frozenset(version.subject for version in versions)
         if subject not in self._subjects[schema_id]:
             raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
+
+    def _newest(self, subject: str) -> Any:
+        """Returns a subject's newest version as it is now. The client would remember that of a minute ago."""
+        self._client.clear_latest_caches()
+        return self._asked(lambda: self._client.get_latest_version(subject), f"subject {subject}")
 
     def _add_references(self, references: Any, named: dict[str, str], whose: str, seen: set[str]) -> None:
         """Adds the referenced schemas before those that refer to them.

@@ -71,6 +71,6 @@ def forget_deletions_below(cur: cursor, stream: LoggedStream, pipeline: str, bel
 
     The caller holds the pipeline's lock. Claims are only written under it.
     """
-    facts = {"stream_id": stream.stream_id, "epoch": stream.epoch, "pipeline": pipeline, "below": below, "most": most}
-    cur.execute(Q["forget_deletions"], facts)
+    facts = {"stream_id": stream.stream_id, "topic": stream.topic, "epoch": stream.epoch, "pipeline": pipeline}
+    cur.execute(Q["forget_deletions"], facts | {"below": below, "most": most})
     return cur.rowcount

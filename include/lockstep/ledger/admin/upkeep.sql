@@ -63,7 +63,7 @@ where exists (select 1 from lockstep.tombstone d where d.stream_id = s.stream_id
 
 -- name: streams_of_pipeline
 -- Every stream of a pipeline, retired ones too, with its log.
-select stream_id, partition, cluster_id, topic_id, epoch, position, retired_at is not null as retired
+select stream_id, topic, partition, cluster_id, topic_id, epoch, position, retired_at is not null as retired
 from lockstep.stream where pipeline = %(pipeline)s order by epoch, stream_id
 
 -- name: forget_deletions
@@ -74,12 +74,12 @@ delete from lockstep.tombstone d using (
     where o.stream_id = %(stream_id)s and o."offset" < %(below)s and o."order" is null
       and not exists (
         select 1 from lockstep.claim k join lockstep.stream s using (stream_id)
-        where s.pipeline = %(pipeline)s and (s.epoch < %(epoch)s
+        where s.pipeline = %(pipeline)s and s.topic = %(topic)s and (s.epoch < %(epoch)s
             or (k.stream_id = %(stream_id)s and lower(k.offsets) < o."offset")))
       -- the archive holds older records, which a replay would bring back
       and not exists (
         select from lockstep.stream s join lockstep.archived a on a.stream_id = lockstep.opened_log(s.stream_id)
-        where s.pipeline = %(pipeline)s and not exists (
+        where s.pipeline = %(pipeline)s and s.topic = %(topic)s and not exists (
             select from lockstep.archive_drop d where d.archived_id = a.archived_id)
           and ((s.stream_id = %(stream_id)s and lower(a.offsets) <= o."offset")
             or (s.epoch < %(epoch)s and lower(a.offsets) < s.position)))

@@ -62,6 +62,23 @@ def files_of(cur: cursor, ranges: Sequence[StreamRange]) -> tuple[ArchivedFile, 
     return tuple(dict.fromkeys(map(_file, every(cur))))
 
 
+def first_files_at(
+    cur: cursor, pipeline: Pipeline, view: LogView, below: Mapping[TopicPartition, int], moment: datetime
+) -> tuple[ArchivedFile, ...]:
+    """Returns, per partition, the first file below an offset with a record at or past a moment."""
+    ids = {each.topic: each.topic_id for each in view.topics}
+    asked = {
+        "topics": [at.topic for at in below],
+        "topic_ids": [ids[at.topic] for at in below],
+        "partitions": [at.partition for at in below],
+        "belows": list(below.values()),
+    }
+    cur.execute(
+        Q["first_files_at"], {"pipeline": pipeline.name, "cluster_id": view.cluster_id, "moment": moment} | asked
+    )
+    return tuple(map(_file, every(cur)))
+
+
 def every_file(cur: cursor, pipeline: str) -> list[ArchivedFile]:
     """Returns all files of a pipeline that count, also those of a log that is gone."""
     cur.execute(Q["every_file"], {"pipeline": pipeline})

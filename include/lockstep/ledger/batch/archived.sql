@@ -21,6 +21,20 @@ join lockstep.archived a on int4range(a.stream_id, a.stream_id, '[]')
 where not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
 order by s.topic, s.partition, a.offsets
 
+-- name: first_files_at
+-- Per partition of today's logs, the first file that begins below an offset and holds a record at or past a moment.
+select f.topic, f.partition, lower(f.offsets) as from_offset, upper(f.offsets) as until_offset, f.path,
+    f.records, f.digest_sum, f.digest_squares, f.sha256
+from (select distinct on (s.topic, s.partition) s.topic, s.partition, a.*
+    from unnest(%(topics)s::text[], %(topic_ids)s::text[], %(partitions)s::int[], %(belows)s::bigint[])
+        as b (topic, topic_id, partition, below)
+    join lockstep.stream s on s.topic = b.topic and s.topic_id = b.topic_id and s.partition = b.partition
+    join lockstep.archived a on a.stream_id = s.stream_id and lower(a.offsets) < b.below and a.newest >= %(moment)s
+    where s.pipeline = %(pipeline)s and s.cluster_id = %(cluster_id)s and not lockstep.is_replaced(s.stream_id)
+      and not exists (select from lockstep.archive_drop d where d.archived_id = a.archived_id)
+    order by s.topic, s.partition, a.offsets) f
+order by f.topic, f.partition
+
 -- name: every_file
 -- All files of a pipeline that count, of whatever log, in order.
 select s.topic, s.partition, lower(a.offsets) as from_offset, upper(a.offsets) as until_offset, a.path,

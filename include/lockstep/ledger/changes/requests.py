@@ -125,12 +125,12 @@ def rejected_segments(cur: cursor, streams: Sequence[int], batch_id: int | None 
     return every(cur)
 
 
-def rejects_elsewhere(
-    cur: cursor, pipeline: str, streams: Sequence[int], partition: int | None, batch_id: int | None
-) -> list[Any]:
-    """Returns rejects outside these streams, as rows (topic, partition, from_offset, until_offset, rejects)."""
-    asked = {"pipeline": pipeline, "streams": list(streams), "partition": partition, "batch_id": batch_id}
-    cur.execute(Q["rejects_elsewhere"], asked)
+def rejects_elsewhere(cur: cursor, pipeline: str, streams: Sequence[int], held: Mapping[str, Any]) -> list[Any]:
+    """Returns rejects outside these streams, as rows (topic, partition, from_offset, until_offset, rejects).
+
+    `held` limits them to a topic, a partition or a batch.
+    """
+    cur.execute(Q["rejects_elsewhere"], {"pipeline": pipeline, "streams": list(streams)} | dict(held))
     return every(cur)
 
 

@@ -176,7 +176,7 @@ group by c.stream_id, c.offsets, c.batch_id order by 1, 2
 select s.topic, s.partition, min(j."offset") as from_offset, max(j."offset") + 1 as until_offset, count(*) as rejects
 from lockstep.reject j join lockstep.stream s using (stream_id)
 where s.pipeline = %(pipeline)s and not s.stream_id = any(%(streams)s) and s.partition = coalesce(%(partition)s, s.partition)
-  and j.batch_id = coalesce(%(batch_id)s, j.batch_id)
+  and s.topic = coalesce(%(topic)s, s.topic) and j.batch_id = coalesce(%(batch_id)s, j.batch_id)
 group by s.stream_id, s.topic, s.partition order by s.partition, s.stream_id
 
 -- name: rejects_within

@@ -13,6 +13,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from psycopg2.extensions import cursor
@@ -37,25 +38,30 @@ def number_next(cur: cursor, past: Past) -> None:
     cur.execute(sql.SQL(Q["number_next"]).format(batch_id=number, planned_at=time))
 
 
-def keep_out(cur: cursor, pipeline: str, past: Past, topic_id: str) -> None:
-    """Records the erasures of a past batch's log in this ledger, of a topic with this id. Call it on a ledger that is scrap."""
+def keep_out(cur: cursor, pipeline: str, past: Past, ids: Mapping[str, str]) -> None:
+    """Records the erasures of a past batch's logs in this ledger. Call it on a ledger that is scrap.
+
+    `ids` has the id of each topic there.
+    """
     if past.erasures:
-        facts = {"pipeline": pipeline, "erasures": Json(past.erasures), "topic_id": topic_id}
+        theirs = {topic_id: ids[topic] for topic, (_, topic_id) in past.logs.items()}
+        erasures = [each | {"topic_id": theirs[each["topic_id"]]} for each in past.erasures]
+        facts = {"pipeline": pipeline, "erasures": Json(erasures)}
         for statement in ("leave_undecided", "former_owners", "hand_over", "salts", "erasures", "erasure_bounds"):
             cur.execute(Q[statement], facts)
 
 
-def partitions_of_streams(cur: cursor) -> dict[int, int]:
+def partitions_of_streams(cur: cursor) -> dict[int, TopicPartition]:
     """Returns the partition of each stream."""
     cur.execute(Q["partitions"])
-    return {row.stream_id: row.partition for row in every(cur)}
+    return {row.stream_id: TopicPartition(row.topic, row.partition) for row in every(cur)}
 
 
 def _past(cur: cursor, pipeline: str, batch: Any, ranges: list[Any]) -> Past:
-    log = (ranges[0].cluster_id, ranges[0].topic_id)
-    cur.execute(Q["erasures_of_log"], {"pipeline": pipeline, "topic_id": log[1]})
+    logs = {row.topic: (row.cluster_id, row.topic_id) for row in ranges}
+    cur.execute(Q["erasures_of_logs"], {"pipeline": pipeline, "topic_ids": [topic_id for _, topic_id in logs.values()]})
     erasures = tuple(row._asdict() for row in every(cur))
-    return Past(batch.batch_id, batch.planned_at, log, tuple(map(_range, ranges)), erasures)
+    return Past(batch.batch_id, batch.planned_at, logs, tuple(map(_range, ranges)), erasures)
 
 
 def _range(row: Any) -> StreamRange:

@@ -4,11 +4,11 @@ select batch_id, planned_at from lockstep.batch
 where pipeline = %(pipeline)s and lane = 'live' and state = 'committed' order by batch_id desc limit %(last)s
 
 -- name: ranges
--- What these batches have read, and of which log.
+-- What these batches have read, and of which logs.
 select r.batch_id, r.stream_id, s.cluster_id, s.topic_id, s.topic, s.partition,
     lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
 from lockstep.batch_range r join lockstep.stream s using (stream_id)
-where r.batch_id = any(%(batches)s::bigint[]) order by r.batch_id, s.partition
+where r.batch_id = any(%(batches)s::bigint[]) order by r.batch_id, s.topic, s.partition
 
 -- name: number_next
 -- A ledger that is thrown away gives its next batch the number and the time of a past one: a transform may use both.
@@ -16,13 +16,15 @@ alter table lockstep.batch alter column batch_id restart with {batch_id}, alter 
 
 -- name: partitions
 -- Which partition each stream is.
-select stream_id, partition from lockstep.stream
+select stream_id, topic, partition from lockstep.stream
 
--- name: erasures_of_log
--- The keys that were erased from a log, by digest, of a pipeline and of those whose tables it was given.
-select e.erasure_id, e.pipeline, encode(z.salt, 'hex') as salt, e.column_name, e.as_uuid, e.digest, b.partition, b.until_offset
+-- name: erasures_of_logs
+-- The keys that were erased from these logs, by digest, of a pipeline and of those whose tables it was given.
+select e.erasure_id, e.pipeline, encode(z.salt, 'hex') as salt, e.column_name, e.as_uuid, e.digest, b.topic_id, b.partition,
+    b.until_offset
 from lockstep.erasure e join lockstep.erasure_salt z using (pipeline) join lockstep.erasure_bound b using (erasure_id)
-where e.pipeline = any(lockstep.line_of(%(pipeline)s)) and b.topic_id = %(topic_id)s order by e.erasure_id, b.partition
+where e.pipeline = any(lockstep.line_of(%(pipeline)s)) and b.topic_id = any(%(topic_ids)s::text[])
+order by e.erasure_id, b.topic_id, b.partition
 
 -- name: leave_undecided
 -- A ledger that is thrown away keeps erasures without their decisions.
@@ -53,5 +55,5 @@ from jsonb_to_recordset(%(erasures)s) e (erasure_id bigint, pipeline text, colum
 -- name: erasure_bounds
 -- Up to where their records stay out.
 insert into lockstep.erasure_bound (erasure_id, topic_id, partition, until_offset)
-select e.erasure_id, %(topic_id)s, e.partition, e.until_offset
-from jsonb_to_recordset(%(erasures)s) e (erasure_id bigint, partition integer, until_offset bigint)
+select e.erasure_id, e.topic_id, e.partition, e.until_offset
+from jsonb_to_recordset(%(erasures)s) e (erasure_id bigint, topic_id text, partition integer, until_offset bigint)

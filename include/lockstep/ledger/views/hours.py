@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.offsets import TopicView
+    from lockstep.core.offsets import LogView
     from lockstep.core.planning.hours import HourOffsets
     from lockstep.ledger.views.reading import Document
 
@@ -60,8 +60,8 @@ def begun(cur: cursor, pipeline: str, start: datetime | None) -> datetime | None
     return found
 
 
-def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[str, str]]]:
-    """Returns the end of the hours in each stream, and the logs, as (cluster id, topic id), still read."""
+def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[str, str, str]]]:
+    """Returns the end of the hours in each stream, and the logs, as (cluster id, topic, topic id), still read."""
     cur.execute(Q["reached"], {"pipeline": pipeline})
     rows = every(cur)
     return tuple(
@@ -76,20 +76,26 @@ def reached(cur: cursor, pipeline: str) -> tuple[tuple[Reached, ...], set[tuple[
             renewed=row.renewed,
         )
         for row in rows
-    ), {(row.cluster_id, row.topic_id) for row in rows if not row.ends}
+    ), {(row.cluster_id, row.topic, row.topic_id) for row in rows if not row.ends}
 
 
-def boundaries(cur: cursor, pipeline: str, at: datetime) -> dict[int, int]:
+def boundaries(cur: cursor, pipeline: str, at: datetime) -> dict[TopicPartition, int]:
     """Returns, per partition, the offset that a time was resolved to. Omits partitions without one."""
     cur.execute(Q["boundaries"], {"pipeline": pipeline, "at": at})
-    return {row.partition: row.offset for row in every(cur)}
+    return {TopicPartition(row.topic, row.partition): row.offset for row in every(cur)}
 
 
-def keep_boundaries(cur: cursor, pipeline: str, view: TopicView, at: datetime, found: Mapping[int, int]) -> None:
-    """Records a time's offsets by partition in this log, for later callers."""
-    known = {"partitions": list(found), "offsets": list(found.values())}
-    log = {"cluster_id": view.cluster_id, "topic_id": view.topic_id}
-    cur.execute(Q["keep_boundaries"], {"pipeline": pipeline, "at": at} | known | log)
+def keep_boundaries(
+    cur: cursor, pipeline: str, view: LogView, at: datetime, found: Mapping[TopicPartition, int]
+) -> None:
+    """Records a time's offsets by partition in these logs, for later callers."""
+    ids = {each.topic: each.topic_id for each in view.topics}
+    known = {
+        "topic_ids": [ids[where.topic] for where in found],
+        "partitions": [where.partition for where in found],
+        "offsets": list(found.values()),
+    }
+    cur.execute(Q["keep_boundaries"], {"pipeline": pipeline, "at": at, "cluster_id": view.cluster_id} | known)
 
 
 def covered(cur: cursor, offsets: Sequence[HourOffsets]) -> list[Covered]:

@@ -47,19 +47,19 @@ order by s.stream_id
 
 -- name: boundaries
 -- The offsets that a time was resolved to before, by partition; of several streams of one log the oldest has the word.
-select distinct on (s.partition) s.partition, d."offset"
+select distinct on (s.topic, s.partition) s.topic, s.partition, d."offset"
 from lockstep.boundary d join lockstep.stream s using (stream_id)
 join lockstep.stream o on o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
     and o.incarnation = s.incarnation and o.retired_at is null
-where s.pipeline = %(pipeline)s and d.at = %(at)s order by s.partition, d.stream_id
+where s.pipeline = %(pipeline)s and d.at = %(at)s order by s.topic, s.partition, d.stream_id
 
 -- name: keep_boundaries
--- A time is resolved for all partitions of the log that was asked, unless it is another log by now.
+-- A time is resolved for all partitions of the logs that were asked, unless one is another log by now.
 insert into lockstep.boundary (stream_id, at, "offset")
 select s.stream_id, %(at)s, b."offset"
-from unnest(%(partitions)s::int[], %(offsets)s::bigint[]) as b (partition, "offset")
-join lockstep.stream s on s.partition = b.partition
-where s.pipeline = %(pipeline)s and s.retired_at is null and s.cluster_id = %(cluster_id)s and s.topic_id = %(topic_id)s
+from unnest(%(topic_ids)s::text[], %(partitions)s::int[], %(offsets)s::bigint[]) as b (topic_id, partition, "offset")
+join lockstep.stream s on s.topic_id = b.topic_id and s.partition = b.partition
+where s.pipeline = %(pipeline)s and s.retired_at is null and s.cluster_id = %(cluster_id)s
 on conflict do nothing
 
 -- name: covered

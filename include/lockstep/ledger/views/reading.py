@@ -43,10 +43,10 @@ def read_holes(cur: cursor, pipeline: str, log_starts: Mapping[int, int]) -> lis
 
 
 def read_rejects(
-    cur: cursor, pipeline: str, partition: int | None, batch_id: int | None, limit: int
+    cur: cursor, pipeline: str, partition: int | None, batch_id: int | None, limit: int, topic: str | None = None
 ) -> tuple[list[Document], list[Document]]:
     """Returns the first `limit` rejects with the beginnings of their bytes, and the count of each reason over all."""
-    asked = {"pipeline": pipeline, "partition": partition, "batch": batch_id}
+    asked = {"pipeline": pipeline, "topic": topic, "partition": partition, "batch": batch_id}
     cur.execute(Q["rejects"], asked | {"limit": limit, "bytes": PREVIEW_BYTES})
     found = documents(every(cur))
     cur.execute(Q["reject_reasons"], asked)

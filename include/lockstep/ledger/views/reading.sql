@@ -99,14 +99,14 @@ select s.topic, s.partition, s.incarnation, j."offset", j.batch_id as batch, j.t
     substring(j.key for %(bytes)s) as key, octet_length(j.key) as key_bytes,
     substring(j.value for %(bytes)s) as value, octet_length(j.value) as value_bytes
 from lockstep.reject j join lockstep.stream s using (stream_id)
-where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
+where s.pipeline = %(pipeline)s and s.topic = coalesce(%(topic)s, s.topic) and s.partition = coalesce(%(partition)s, s.partition)
   and j.batch_id = coalesce(%(batch)s, j.batch_id)
-order by s.partition, s.incarnation, j."offset" limit %(limit)s
+order by s.topic, s.partition, s.incarnation, j."offset" limit %(limit)s
 
 -- name: reject_reasons
 -- How many records were refused for which reason, the most frequent first; an expectation's are one, whatever it has seen.
 select regexp_replace(j.reason, '^(expectation [a-z0-9_]+\([^)]*\)): .*$', '\1') as reason, count(*) as count
 from lockstep.reject j join lockstep.stream s using (stream_id)
-where s.pipeline = %(pipeline)s and s.partition = coalesce(%(partition)s, s.partition)
+where s.pipeline = %(pipeline)s and s.topic = coalesce(%(topic)s, s.topic) and s.partition = coalesce(%(partition)s, s.partition)
   and j.batch_id = coalesce(%(batch)s, j.batch_id)
 group by 1 order by count(*) desc, 1

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.offsets import TopicPartition
     from lockstep.ledger.views.reading import Document
 
 Q = queries("lockstep.ledger.views", "tracing")
@@ -60,6 +61,14 @@ def outcome_of_record(
         "rows": rows,
         "reject": reject._asdict() if reject else None,
     }
+
+
+def stream_of_offset(cur: cursor, pipeline: str, where: TopicPartition, offset: int) -> int:
+    """Returns the stream that owns an offset. The partition must have one."""
+    place = {"topic": where.topic, "partition": where.partition, "offset": offset}
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline} | place)
+    (row,) = every(cur)
+    return int(row.stream_id)
 
 
 def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> list[Document]:

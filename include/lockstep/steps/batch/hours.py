@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import ends_of
 from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.schedule import start_of
 from lockstep.core.planning.hours import (
     HOUR,
@@ -24,6 +26,7 @@ from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.views import hours as ledger
 from lockstep.steps.batch import one_log
+from lockstep.steps.inspect.archived_records import first_held, read_held
 from lockstep.steps.requests.edges import CLOCK_GRACE
 
 if TYPE_CHECKING:
@@ -37,13 +40,12 @@ if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Blocked
     from lockstep.core.planning.hours import Reached
 
+    Places = Mapping[TopicPartition, int]
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedHours:
-    """The hours that were recorded now, and why the next one that is over is not complete.
-
-    The reason is None if all of them are.
-    """
+    """The hours that were recorded now, and why the next one that is over is not complete, or None."""
 
     hours: tuple[datetime, ...] = ()
     waiting: Waiting | None = None
@@ -135,20 +137,18 @@ def judge_hours(
 
 
 def _earlier(
-    look: _Look, until: datetime, streams: Sequence[Reached], begin: Mapping[int, int], end: Mapping[int, int]
+    look: _Look, until: datetime, streams: Sequence[Reached], begin: Places, end: Places
 ) -> Complete | Waiting:
     name = look.pipeline.name
-    for p, bounds in sorted(look.view.bounds.items()):
-        if 0 < bounds.log_start >= begin[p]:
-            what = f"{look.view.topic}-{p}: the log now starts at {bounds.log_start}: records of it may be deleted"
+    for at, bounds in sorted(look.view.partitions.items(), key=lambda each: each[0]):
+        if 0 < bounds.whole_from >= begin[at]:
+            what = f"{at}: the log now starts at {bounds.log_start}: records of it may be deleted"
             return Waiting(until, what, f"lockstep status {name}")
     offsets = [
-        HourOffsets(s.stream_id, s.topic_partition, begin[p], max(begin[p], end[p]))
-        for s in streams
-        for p in (s.topic_partition.partition,)
+        HourOffsets(s.stream_id, at, begin[at], max(begin[at], end[at])) for s in streams for at in (s.topic_partition,)
     ]
     with transaction(look.conn, READER) as cur:
-        return judge_hour(name, until, streams, offsets, ledger.covered(cur, offsets))
+        return judge_hour(name, until, streams, offsets, ledger.covered(cur, offsets), named=look.named)
 
 
 def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: bool) -> Complete | Waiting | None:
@@ -163,31 +163,40 @@ def _one(look: _Look, until: datetime, seen: Sequence[Reached], *, is_first: boo
         if last != (None if is_first else until - HOUR) or _read_on(streams) != _read_on(seen):
             return None
         offsets = offsets_of_hour(streams, begin, end)
-        answer = judge_hour(name, until, streams, offsets, ledger.covered(cur, offsets))
+        answer = judge_hour(name, until, streams, offsets, ledger.covered(cur, offsets), named=look.named)
         if isinstance(answer, Complete):
             ledger.insert_hour(cur, name, answer)
     return answer
 
 
 class _Look:
-    """One reading of the log, and the offsets at which past times begin in it."""
+    """One reading of the logs, and the offsets at which past times begin in them."""
 
     def __init__(self, conn: connection, broker: Broker, pipeline: Pipeline, now: datetime) -> None:
         self.conn, self.broker, self.pipeline, self.now = conn, broker, pipeline, now
-        self.view = broker.view(pipeline.only_topic)
-        self._high: dict[int, int] | None = None
+        self.view = read_held(conn, broker, pipeline)
+        self.named = not isinstance(pipeline.topic, str)
+        self._high: dict[TopicPartition, int] | None = None
         self._broken: tuple[Blocked | None] | None = None
 
-    def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str]]) -> None:
-        """Requires that this is the log that was read, and that every partition of it has a stream."""
-        there = {s.topic_partition.partition: s for s in streams if not s.ends}
-        ends = {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
-        same = logs == {(self.view.cluster_id, self.view.topic_id)} and there.keys() == ends.keys()
-        if not same or any(ends[p] < stream.position for p, stream in there.items()):
+    def require_the_same_log(self, streams: Sequence[Reached], logs: set[tuple[str, str, str]]) -> None:
+        """Requires that these are the logs that were read, and that every partition of them has a stream."""
+        there = {s.topic_partition: s for s in streams if not s.ends}
+        name, known = self.pipeline.name, {topic for _, topic, _ in logs if self.named}
+        for topic in sorted(known - {view.topic for view in self.view.topics}):
             raise _NotYet(
-                f"{self.view.topic}: the log is not the one that was read, or has new partitions",
-                f"lockstep plan {self.pipeline.name}",
+                f"{topic}: the topic is gone, or is not named any more",
+                f"lockstep retire {name} --topic {topic} --reason ...",
             )
+        for view in self.view.topics:
+            ends = {TopicPartition(view.topic, p): bounds.stable_end for p, bounds in view.bounds.items()}
+            own = {at: stream for at, stream in there.items() if at.topic == view.topic}
+            same = own.keys() == ends.keys() and (not own or view.log_of(view.topic) in logs)
+            if not same or any(ends[at] < stream.position for at, stream in own.items()):
+                raise _NotYet(
+                    f"{view.topic}: the log is not the one that was read, or has new partitions",
+                    f"lockstep plan {name}",
+                )
 
     def require_one_log(self, opened: Sequence[Stream]) -> None:
         """Requires that the log did not lose its end and grow past a position again. Checks once."""
@@ -198,17 +207,16 @@ class _Look:
         for blocked in filter(None, self._broken):
             raise _NotYet(blocked.reason, blocked.next_command)
 
-    def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[int, int]:
+    def boundaries(self, at: datetime, streams: Sequence[Reached]) -> dict[TopicPartition, int]:
         """Returns, per partition, the offset at which a time begins, resolved once (T13).
 
         A record from the future would be the first past every time to come. If the look-up finds only that, the time
-        begins at the current stable end. The same holds if the look-up finds an offset below the end of the hours so
-        far.
+        begins at the current stable end. So it does if the offset lies below the end of the hours so far.
         """
-        name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.bounds.items()}
-        reached: dict[int, int] = {}
+        name, ends = self.pipeline.name, {p: bounds.stable_end for p, bounds in self.view.partitions.items()}
+        reached: dict[TopicPartition, int] = {}
         for stream in streams:
-            p = stream.topic_partition.partition
+            p = stream.topic_partition
             if not stream.gone:
                 reached[p] = min(stream.offset or 0, reached.get(p, ends[p]))
         with transaction(self.conn, READER) as cur:
@@ -216,14 +224,15 @@ class _Look:
         missing = {p for p, offset in reached.items() if known.get(p, -1) < offset}
         if not missing:
             return known
-        begun = {s.topic_partition.partition: s.start_offset for s in streams if s.renewed and not s.gone}
-        first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in self.broker.first_at(self.view, at).items()}
-        self._high = self._high or self.broker.high_ends(self.view)
+        begun = {s.topic_partition: s.start_offset for s in streams if s.renewed and not s.gone}
+        seen = first_held(self.conn, self.broker, self.pipeline, self.view, at)
+        first = {p: (max(o, begun.get(p, 0)), when) for p, (o, when) in seen.items()}
+        self._high = self._high or ends_of(self.broker, self.view)
         astray = {p for p in missing if self._is_astray(*first[p], reached[p])}
         for p in sorted(missing):
             # A record at or past the time, below the stable end, shows that all before it are there.
             if (p in astray or first[p][0] == ends[p]) and self._high[p] > ends[p]:
-                what = f"{self.view.topic}-{p}: an open transaction from {ends[p]} on may hold records of it"
+                what = f"{p}: an open transaction from {ends[p]} on may hold records of it"
                 raise _NotYet(what, f"lockstep status {name}")
         found = {p: first[p][0] for p in missing - astray}
         with transaction(self.conn, PLANNER) as cur:

@@ -6,14 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.changes.adoption import Adoption, adoption_of
 from lockstep.core.changes.readers import offsets_text
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import StreamRange
-from lockstep.ledger.batch.streams import open_new_streams, open_streams
+from lockstep.ledger.batch.streams import insert_topics, open_streams, open_streams_of_topics
 from lockstep.ledger.changes import decisions, requests
 from lockstep.steps.changes.decisions import deciding
+from lockstep.steps.topics.open_topics import require_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.changes.person import Person
     from lockstep.core.changes.readers import Standing
+    from lockstep.core.offsets import TopicPartition
     from lockstep.core.pipeline.definition import Pipeline
 
 # Longer than most consumers wait between two commits of offsets. A sink of Connect has members while it runs.
@@ -33,8 +36,8 @@ STANDSTILL_SECONDS = 6.0
 class Source:
     """A reader to take over from, asked twice with `seconds` between. `given` has offsets for the other partitions."""
 
-    look: Callable[[Sequence[int]], Standing]
-    given: Mapping[int, int]
+    look: Callable[[Sequence[TopicPartition]], Standing]
+    given: Mapping[TopicPartition, int]
     seconds: float = STANDSTILL_SECONDS
 
 
@@ -57,9 +60,11 @@ def preview_adoption(conn: connection, broker: Broker, pipeline: Pipeline, sourc
 
     Raises `Refusal` if it has planned already, and while the reader still moves.
     """
+    seen = read_topics(broker, pipeline)
     with transaction(conn, READER) as cur:
-        _refuse_planned(cur, pipeline.name)
-    partitions = sorted(broker.view(pipeline.only_topic).bounds)
+        _refuse_planned(cur, pipeline)
+        require_topics(cur, pipeline, seen)
+    partitions = sorted(seen.partitions)
     before = source.look(partitions)
     if before.reader.words:
         time.sleep(source.seconds)
@@ -68,12 +73,12 @@ def preview_adoption(conn: connection, broker: Broker, pipeline: Pipeline, sourc
             was, is_now = before.offsets.get(partition), now.offsets.get(partition)
             if was != is_now:
                 raise Refusal(
-                    f"{pipeline.only_topic}-{partition}: {now.reader.shown} still moves, from {was} to {is_now} in "
+                    f"{partition}: {now.reader.shown} still moves, from {was} to {is_now} in "
                     f"{source.seconds:.0f} s: stop what reads there",
                     next_command=f"lockstep adopt {pipeline.name} {now.reader.words}",
                 )
     # The log's bounds are read after the reader's offsets, so that they are never older.
-    return adoption_of(pipeline.name, before, source.given, broker.view(pipeline.only_topic))
+    return adoption_of(pipeline.name, before, source.given, read_topics(broker, pipeline))
 
 
 def adopt(
@@ -82,7 +87,7 @@ def adopt(
     pipeline: Pipeline,
     source: Source,
     digest: str,
-    accepted: Collection[int],
+    accepted: Collection[TopicPartition],
     person: Person,
 ) -> Adopted:
     """Opens the pipeline's streams where the reader stands, as shown under this digest, and records the decision.
@@ -103,19 +108,23 @@ def adopt(
         )
     shown.require_accepted(accepted)
     with deciding(conn, name) as cur:
-        _refuse_planned(cur, name)
+        _refuse_planned(cur, pipeline)
         decision = decisions.record(cur, name, "adopt", person, shown.decision())
-        open_new_streams(cur, name, shown.view, shown.starts, same_log=False)
-        streams = {stream.partition: stream for stream in open_streams(cur, name)}
+        if not isinstance(pipeline.topic, str):
+            insert_topics(cur, name, person.who, f"decision {decision} begins where a reader stands", shown.starts)
+        open_streams_of_topics(cur, name, [(view, shown.starts[view.topic], False) for view in shown.view.topics])
+        streams = {stream.topic_partition: stream for stream in open_streams(cur, name)}
         for lost in shown.lost:
-            stream = streams[lost.topic_partition.partition]
+            stream = streams[lost.topic_partition]
             decisions.record_loss(cur, name, person, StreamRange(stream.stream_id, lost), stream.position)
     return Adopted(decision, person.who, shown)
 
 
-def _refuse_planned(cur: cursor, name: str) -> None:
+def _refuse_planned(cur: cursor, pipeline: Pipeline) -> None:
+    name = pipeline.name
     if streams := requests.every_stream(cur, name):
-        at = offsets_text({stream.partition: stream.position for stream in streams})
+        named = not isinstance(pipeline.topic, str)
+        at = offsets_text({stream.topic_partition: stream.position for stream in streams}, named=named)
         raise Refusal(
             f"{name}: it has planned already, and stands at {at}: only a pipeline without a plan takes over",
             next_command=f"lockstep status {name}",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.window import WINDOW
+from lockstep.adapters.kafka.topics import read_topics
+from lockstep.adapters.kafka.window import window_id
 from lockstep.adapters.postgres import COMMITTER, OWNER, READER, transaction
 from lockstep.core.capture.debezium import without_mark
 from lockstep.core.changes.canary import MOST_OFFSETS, SAMPLES_PER_KIND, Compared
@@ -60,7 +61,7 @@ def newest_batches(at: Context, folder: PipelineFolder, last: int) -> list[Past]
         raise Refusal(
             f"{name}: no batch is committed yet, so there is none to compare", next_command=f"lockstep run {name}"
         )
-    view = at.broker.view(folder.pipeline.only_topic)
+    view = read_topics(at.broker, folder.pipeline)
     total = 0
     for place, past in enumerate(found):
         total += past.offsets
@@ -73,10 +74,10 @@ def newest_batches(at: Context, folder: PipelineFolder, last: int) -> list[Past]
             )
         for item in past.ranges:
             try:
-                require_same_log(view, {past.log}, item, past.batch_id, name)
+                require_same_log(view, {past.logs[item.offsets.topic_partition.topic]}, item, past.batch_id, name)
             except Refusal as refusal:
                 raise Refusal(refusal.message, next_command=fewer or f"lockstep run {name}") from None
-            end = view.bounds[item.offsets.topic_partition.partition].stable_end
+            end = view[item.offsets.topic_partition].stable_end
             if end < item.offsets.until_offset:
                 raise Refusal(
                     f"{item.offsets}: the log now ends at {end}: records of batch {past.batch_id} are gone",
@@ -90,7 +91,7 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
 
     Raises `Refusal` if a definition cannot run at all. Records or code at fault are the side's verdict.
     """
-    done = {}
+    done, ids = {}, {topic: window_id(topic) for topic in past.logs}
     for side in (live, canary):
 
         def say_of_side(step: str, called: str = side.called) -> None:
@@ -98,7 +99,7 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
 
         with transaction(side.at.conn, OWNER) as cur:
             ledger.number_next(cur, past)
-            ledger.keep_out(cur, side.folder.pipeline.name, past, WINDOW)
+            ledger.keep_out(cur, side.folder.pipeline.name, past, ids)
         done[side.called] = stage_and_judge(side.at, side.engine, side.folder, say_of_side)
     found = Compared(past, {called: its.verdict for called, its in done.items()})
     say(f"batch {past.batch_id}: comparing")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.group import mirrored, set_back_group
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.changes.restored import Evidence, ahead_of, needs, told_beyond
 from lockstep.core.errors import Refusal, Unreachable
@@ -53,7 +54,7 @@ def restored(
     streams = _streams(conn, pipeline)
     _refuse_another_log(broker, pipeline, streams)
     group = f"lockstep-{pipeline.name}"
-    told = told_beyond(streams, mirrored(broker, group, pipeline.only_topic, [s.partition for s in streams]))
+    told = told_beyond(streams, mirrored(broker, group, [stream.topic_partition for stream in streams]))
     evidence = _evidence(conn, pipeline, streams, results, past_token, told)
     if person is None:
         return Restored(evidence, needs(pipeline, evidence), recorded=False)
@@ -62,7 +63,7 @@ def restored(
         decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))
     if told:
         with suppress(Unreachable):  # without them lag tools show too little, and nothing else is wrong
-            set_back_group(broker, group, pipeline.only_topic, {s.partition: s.position for s in streams})
+            set_back_group(broker, group, {stream.topic_partition: stream.position for stream in streams})
     return Restored(evidence, needs(pipeline, evidence), recorded=True)
 
 
@@ -83,9 +84,9 @@ def _streams(conn: connection, pipeline: Pipeline) -> Sequence[Stream]:
 
 
 def _refuse_another_log(broker: Broker, pipeline: Pipeline, streams: Sequence[Stream]) -> None:
-    view = broker.view(pipeline.only_topic)
+    view = read_topics(broker, pipeline)
     for stream in streams:
-        refuse_another_log(stream, pipeline, (view.cluster_id, view.topic, view.topic_id))
+        refuse_another_log(stream, pipeline, view.log_of(stream.topic_partition.topic))
 
 
 def _evidence(
@@ -113,7 +114,12 @@ def _evidence(
 
 def _detail(evidence: Evidence) -> dict[str, object]:
     told = [
-        {"partition": r.topic_partition.partition, "from_offset": r.from_offset, "until_offset": r.until_offset}
+        {
+            "topic": r.topic_partition.topic,
+            "partition": r.topic_partition.partition,
+            "from_offset": r.from_offset,
+            "until_offset": r.until_offset,
+        }
         for r in evidence.told
     ]
     return {

@@ -9,6 +9,7 @@ from lockstep.adapters.kafka.group import mirrored
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.feed.relaying import SinkLog
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.planning.decisions import Blocked
 from lockstep.ledger.feed import relays
 
@@ -41,7 +42,8 @@ def look_at_relay(conn: connection, broker: Broker, pipeline: str, table: str) -
             return RelayLook(unknown="no relay has been made yet")
         try:
             view = broker.view(before.topic)
-            cursor = mirrored(broker, before.transactional_id, before.topic, [0]).get(0)
+            at = TopicPartition(before.topic, 0)
+            cursor = mirrored(broker, before.transactional_id, [at]).get(at)
         except Unreachable as away:
             return RelayLook(unknown=away.message)
         except Refusal as refusal:

@@ -16,8 +16,9 @@ from lockstep.core.registry import NAME_REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lockstep.core.formats.registered import Avro, Protobuf
     from lockstep.core.health.findings import Judged
-    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.definition import Json, Pipeline
     from lockstep.core.registry import Registry
 
 WHY = "a record's schema comes from there: a batch with a schema that is not known yet waits"
@@ -65,17 +66,27 @@ def registry_findings(pipelines: Sequence[Pipeline], place: Callable[[], Registr
 def schema_shift(pipeline: Pipeline, registry: Registry) -> SchemaShift | None:
     """Returns how the newest schema of the pipeline's subject differs from its definition.
 
-    Returns None if no registry has its schemas, or if the subject has none. Raises `Unreachable` without an answer.
+    Of several topics, the first subject that differs is told. Returns None if no registry has its schemas, or if no subject
+    has one. Raises `Unreachable` without an answer.
     """
+    from lockstep.formats.latest_schema import subjects_of_values  # noqa: PLC0415 - the client is slow to import
+
+    wire = registered_of(pipeline.format)
+    if wire is None:
+        return None
+    subjects = subjects_of_values(pipeline, wire, registry)
+    known = [shift for each in subjects if (shift := _shift_of(pipeline, wire, registry, each))]
+    return next((shift for shift in known if shift.shifts), known[0] if known else None)
+
+
+def _shift_of(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry, subject: str) -> SchemaShift | None:
     from lockstep.formats.avro.schemas import UnknownSchema  # noqa: PLC0415 - the client is slow to import
     from lockstep.formats.latest_schema import latest_schema  # noqa: PLC0415 - as above
 
-    format_, wire = pipeline.format, registered_of(pipeline.format)
-    if wire is None:
-        return None
+    format_ = pipeline.format
     declared = parse_columns(format_.schema) if isinstance(format_, Debezium) else wire.declared
     try:
-        latest = latest_schema(pipeline, wire, registry)
+        latest = latest_schema(pipeline, wire, registry, subject)
     except UnknownSchema:
         return None
     needed = (*key_columns(format_), *needed_columns(pipeline.targets, pipeline.event_time))

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.broker_findings import unreadable
 from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.names import has_appeared, topic_words
 from lockstep.core.pipeline.schedule import start_of
 from lockstep.core.planning.bounds import first_offsets
 from lockstep.core.planning.hours import HOUR
 from lockstep.core.retention.limits import retention_of
-from lockstep.core.retention.prospects import Fate, Unread, prospect, rate_since, stored_size, worst
+from lockstep.core.retention.prospects import Fate, Unread, prospect
 from lockstep.ledger.batch.archived import with_archive
+from lockstep.ledger.batch.plan import last_documents
 from lockstep.ledger.views import rates, reading
+from lockstep.steps.inspect.paces import DAYS_OF_HISTORY, paces_of, record_size
 from lockstep.steps.inspect.warn import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from psycopg2.extensions import connection
 
-    from lockstep.adapters.kafka.broker import Broker
     from lockstep.adapters.kafka.facts import SurveyedBroker
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from lockstep.core.retention.prospects import Expiry, Prospect, Rate, Volume
     from lockstep.ledger.views.reading import Document
 
-DAYS_OF_HISTORY = 7
-TODAY = timedelta(hours=24)
 WORDS = ("cleanup.policy", "message.timestamp.type")
 NUMBERS = (
     "retention.ms",
@@ -48,30 +48,64 @@ NUMBERS = (
 
 
 def retention_document(
-    conn: connection, broker: SurveyedBroker, pipeline: Pipeline, alarm: timedelta, now: datetime
+    conn: connection,
+    broker: SurveyedBroker,
+    pipeline: Pipeline,
+    alarm: timedelta,
+    now: datetime,
+    topic: str | None = None,
 ) -> Document:
     """Returns, per partition and for the pipeline, when its first record that waits may be deleted.
 
     `ok` is False if that is sooner than `alarm`, if a record is lost, or if its time is unknown. Today's pace is that of
     the log, whatever is committed. The worst hour and a record's size are what the ledger has counted in
-    `DAYS_OF_HISTORY`. Refuses a topic whose settings the login may not read.
+    `DAYS_OF_HISTORY`. Of several topics, the settings are those of the topic that the answer hangs on. Refuses a topic
+    whose settings the login may not read.
     """
     with transaction(conn, READER) as cur:
         streams = reading.stream_progress(cur, pipeline.name)
-        since = now - timedelta(days=DAYS_OF_HISTORY)
-        pasts = rates.committed_rates(cur, pipeline.name, pipeline.only_topic, since, now)
-    seen, facts = broker.view(pipeline.only_topic), broker.topic_facts(pipeline.only_topic)
+        known = tuple(last_documents(cur, pipeline.name, None))
+    seen = read_topics(broker, pipeline)
     with transaction(conn, READER) as cur:
-        (view,) = with_archive(cur, pipeline, seen).topics
+        every = with_archive(cur, pipeline, seen).topics
+        since = now - timedelta(days=DAYS_OF_HISTORY)
+        pasts = {view.topic: rates.committed_rates(cur, pipeline.name, view.topic, since, now) for view in every}
+    views = [view for view in every if topic in {None, view.topic}]
+    gone = sorted({row.topic for row in streams if topic in {None, row.topic}} - {view.topic for view in views})
+    if not views:
+        raise Refusal(
+            f"{pipeline.name}: it reads no topic {topic or topic_words(pipeline.topic)} at {broker.bootstrap} now",
+            next_command=f"lockstep status {pipeline.name}",
+        )
+    found = []
+    for view in views:
+        own = [row for row in streams if row.topic == view.topic]
+        is_new = bool(streams) and not own and has_appeared(view.topic, known)
+        unread = _unread(broker, pipeline, view, own, now, is_new=is_new)
+        found.append(_of_topic(broker, pipeline, view, pasts[view.topic], unread, alarm, now))
+    return _together(pipeline.name, found, gone)
+
+
+def _of_topic(
+    broker: SurveyedBroker,
+    pipeline: Pipeline,
+    view: TopicView,
+    pasts: Mapping[int, Volume],
+    unread: Sequence[Unread],
+    alarm: timedelta,
+    now: datetime,
+) -> Document:
+    """Returns the document of one topic."""
+    facts = broker.topic_facts(view.topic)
     if facts.settings is None:
         finding = unreadable(facts)
         raise Refusal(f"{finding.subject}: {finding.found}", next_command=finding.remedy)
     limits, paces = retention_of(facts.settings), paces_of(broker, view, pasts, now)
     found = [
         prospect(each, limits, record_size(pasts, each.where.partition), paces[each.where.partition], now)
-        for each in _unread(broker, pipeline, view, streams, now)
+        for each in unread
     ]
-    partitions = [_partition(pipeline.name, each, limits, alarm, now) for each in found]
+    partitions = [_partition(pipeline, each, limits, alarm, now) for each in found]
     return {
         "pipeline": pipeline.name,
         "topic": facts.topic,
@@ -83,21 +117,44 @@ def retention_document(
         | {name: int(facts.settings[name]) if name in facts.settings else None for name in NUMBERS}
         | {"remote.storage.enable": facts.word("remote.storage.enable", "false") == "true"},
         "partitions": partitions,
-        "not_known": _not_known(limits, pasts, found),
+        "not_known": _not_known(view.topic, limits, pasts, found),
         "next": _next(partitions),
     }
 
 
+def _together(name: str, found: Sequence[Document], gone: Sequence[str]) -> Document:
+    """Returns one document of all topics. `topic` and `settings` are those of the first deletion."""
+    never = datetime.max.replace(tzinfo=UTC)
+    first = min(found, key=lambda each: (each["deleted_at_earliest"] or never, each["ok"]))
+    partitions = [each for one in found for each in one["partitions"]]
+    times = {
+        pace: min((one[pace] for one in found if one[pace]), default=None)
+        for pace in ("at_todays_rate", "at_worst_hour")
+    }
+    away = [f"what is left of {each}: the topic is gone, or is not named any more" for each in gone]
+    return {
+        **first,
+        **times,
+        "ok": not gone and all(one["ok"] for one in found),
+        "partitions": partitions,
+        "not_known": [*away, *(line for one in found for line in one["not_known"])],
+        "next": _next(partitions) or (f"lockstep status {name}" if gone else None),
+    }
+
+
 def _unread(
-    broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, streams: Sequence[Any], now: datetime
+    broker: SurveyedBroker, pipeline: Pipeline, view: TopicView, streams: Sequence[Any], now: datetime, *, is_new: bool
 ) -> list[Unread]:
     """Returns what waits in each partition of the log, from the pipeline's position on, or from where it would begin.
 
+    A topic that has appeared, `is_new`, is read from offset 0.
     Aborted records count, and those of open transactions: a segment goes by every record's time.
     """
     positions = {row.partition: row.position for row in streams}
     strangers = {row.partition for row in streams if bounds_of(row, view) is None}
-    if not streams:
+    if is_new:
+        positions = dict.fromkeys(view.bounds, 0)
+    elif not streams:
         positions = first_offsets(start_of(pipeline.start), view, partial(broker.offsets_at, view), now)
     highs = broker.high_ends(view)
     starts = {p: bounds.log_start for p, bounds in view.bounds.items()}
@@ -124,30 +181,7 @@ def _unread(
     return found
 
 
-def paces_of(
-    broker: Broker, view: TopicView, pasts: Mapping[int, Volume], now: datetime
-) -> dict[int, tuple[Rate, Rate]]:
-    """Returns today's pace of each partition and its worst hour: of the ledger, or the last one of the log."""
-    looks = [(now - ago, broker.first_at(view, now - ago)) for ago in (TODAY, HOUR)]
-    found: dict[int, tuple[Rate, Rate]] = {}
-    for p, bounds in view.bounds.items():
-        size, seen = record_size(pasts, p), []
-        for moment, first in looks:
-            offset, stamp = first[p]
-            # A log that does not reach back so far began with its first record.
-            begins = stamp if stamp and offset <= bounds.log_start else moment
-            seen.append(rate_since(bounds.stable_end - offset, begins, now, size))
-        before = [pasts[p].worst_rate()] if p in pasts else []
-        found[p] = seen[0], worst([*seen, *before])
-    return found
-
-
-def record_size(pasts: Mapping[int, Volume], partition: int) -> float | None:
-    """Returns the bytes of a partition's record in the log, or those of any partition's. None if none is known."""
-    return stored_size([pasts[partition]] if partition in pasts else pasts.values())
-
-
-def _partition(name: str, found: Prospect, limits: Retention, alarm: timedelta, now: datetime) -> Document:
+def _partition(pipeline: Pipeline, found: Prospect, limits: Retention, alarm: timedelta, now: datetime) -> Document:
     unread, first = found.unread, found.earliest
     wrong = {Fate.LOST, Fate.ANOTHER_LOG} | ({Fate.UNKNOWN} if limits.time is not None else set())
     well = unread.fate not in wrong and (first is None or first.at - now >= alarm)
@@ -164,7 +198,7 @@ def _partition(name: str, found: Prospect, limits: Retention, alarm: timedelta, 
         **_deletions([found.at_todays_rate], [found.at_worst_hour], now),
         "today": _pace(found.today),
         "worst_hour": _pace(found.worst_hour),
-        "next": None if well else _help(name, unread),
+        "next": None if well else _help(pipeline, unread),
     }
 
 
@@ -187,11 +221,12 @@ def _pace(rate: Rate) -> Document:
     return {"since": rate.begins, "records_per_second": round(rate.records, 3), "bytes_per_second": size}
 
 
-def _help(name: str, unread: Unread) -> str:
+def _help(pipeline: Pipeline, unread: Unread) -> str:
+    name, topic = pipeline.name, pipeline.topic_option(unread.where.topic)
     match unread.fate:
         case Fate.LOST if not unread.archived:
             where = f"--partition {unread.where.partition} --from {unread.position} --until {unread.log_start}"
-            return f"lockstep accept-loss {name} {where} --reason ..."
+            return f"lockstep accept-loss {name}{topic} {where} --reason ..."
         case Fate.ANOTHER_LOG | Fate.UNKNOWN:
             return f"lockstep status {name}"
         case _:
@@ -204,12 +239,12 @@ def _next(partitions: Sequence[Document]) -> str | None:
     return wrong[0]["next"] if wrong else None
 
 
-def _not_known(limits: Retention, pasts: Mapping[int, Volume], found: Sequence[Prospect]) -> list[str]:
+def _not_known(topic: str, limits: Retention, pasts: Mapping[int, Volume], found: Sequence[Prospect]) -> list[str]:
     unread = [each.unread for each in found if each.unread.fate is Fate.UNKNOWN]
     unknown = [f"{each.where}: the broker did not tell the time of offset {each.position}" for each in unread]
     if limits.size is not None and not pasts:
         unknown.append(
-            f"when retention.bytes is reached: no batch read a record of the last {DAYS_OF_HISTORY} days, "
+            f"when retention.bytes is reached in {topic}: no batch read a record of the last {DAYS_OF_HISTORY} days, "
             "so its size is unknown"
         )
     return unknown

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Unreachable
+from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.pipeline.definition import Append
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.proof.gaps import Kind, SeenOffsets, join_stretches, tell_apart
 from lockstep.ledger.proof import verify as ledger
+from lockstep.steps.inspect.archived_records import archived_messages, read_held
 from lockstep.steps.requests.edges import edge, streams_of_log, topics_meant
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ def explain(
 ) -> Document:
     """Returns the gaps in the covered offsets of today's log, by partition, and the number of offsets of each kind.
 
-    A full batch was delivered a record at every offset of its range. It left no gap, unless the log is compacted, and
-    is not read again.
+    Below log start it reads what is archived. A full batch was delivered a record at every offset of its range. It left
+    no gap, unless the log is compacted, and is not read again.
     """
-    seen = read_topics(broker, pipeline)
+    seen = read_held(conn, broker, pipeline)
     offsets = isinstance(within.begin, AtOffsets) or isinstance(within.end, AtOffsets) or within.partition is not None
     views = topics_meant(conn, pipeline, seen, within.topic, by_offsets=offsets, at=within.begin)
     told = [_of_topic(conn, broker, pipeline, view, within, now, tell) for view in views]
@@ -102,7 +103,9 @@ def _of_topic(
     for piece in _pieces(covered, begin, end):
         tell(f"{piece.stream.topic_partition}: telling gaps apart from offset {piece.from_offset}")
         looked_at += piece.until_offset - piece.from_offset
-        found[piece.stream.partition] += _look(conn, broker, pipeline, piece, compacts=compacts)
+        found[piece.stream.partition] += _look(
+            conn, broker, pipeline, piece, view[piece.stream.topic_partition].archived, compacts=compacts
+        )
     return looked_at, [
         {
             "topic": view.topic,
@@ -130,7 +133,15 @@ def _pieces(
             yield _Piece(stream, segment, at, min(at + OFFSETS_AT_ONCE, high))
 
 
-def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *, compacts: bool) -> list[Stretch]:
+def _look(
+    conn: connection,
+    broker: Broker,
+    pipeline: Pipeline,
+    piece: _Piece,
+    archived: tuple[tuple[int, int], ...],
+    *,
+    compacts: bool,
+) -> list[Stretch]:
     """Reads a piece. Reads it again if the log's start passes its beginning meanwhile."""
     low, high, where = piece.from_offset, piece.until_offset, piece.stream.topic_partition
     full = piece.segment.delivered == piece.segment.until_offset - piece.segment.from_offset
@@ -138,21 +149,25 @@ def _look(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, *
     while True:
         before, log_start = log_start, broker.view(where.topic)[where].log_start
         if full and not compacts:
-            seen = SeenOffsets(log_start, range(low, high), ())
+            seen = SeenOffsets(log_start, range(low, high), (), archived=archived)
             break
         try:
             begin = max(low, log_start)
             committed = _offsets(broker, piece, begin, committed=True)
-            seen = SeenOffsets(log_start, committed, _offsets(broker, piece, begin, committed=False), (), compacts)
+            uncommitted = _offsets(broker, piece, begin, committed=False)
+            seen = SeenOffsets(log_start, committed, uncommitted, (), compacts, archived)
         except Unreachable:
             if log_start in {before, 0}:
                 raise
             continue
         if broker.view(where.topic)[where].log_start <= begin:
             break
+    if archived and low < seen.log_start and (compacts or not full):
+        in_files = _archived(conn, broker, pipeline, piece, seen)
+        seen = replace(seen, committed=in_files.union(each for each in range(low, high) if each in seen.committed))
     if compacts:
         once = range(low, high) if full else _accounted(conn, pipeline, piece)
-        seen = SeenOffsets(seen.log_start, seen.committed, seen.uncommitted, once, compacts)
+        seen = replace(seen, once=once)
     return tell_apart(low, high, seen)
 
 
@@ -160,6 +175,18 @@ def _offsets(broker: Broker, piece: _Piece, begin: int, *, committed: bool) -> s
     where = piece.stream.topic_partition
     found = broker.records(where.topic, where.partition, begin, piece.until_offset, committed=committed)
     return {message.offset() for message in found}
+
+
+def _archived(conn: connection, broker: Broker, pipeline: Pipeline, piece: _Piece, seen: SeenOffsets) -> set[int]:
+    """Returns the offsets of the records below log start that files hold."""
+    found: set[int] = set()
+    for begin, end in seen.archived:
+        low, high = max(begin, piece.from_offset), min(end, piece.until_offset, seen.log_start)
+        if low < high:
+            item = StreamRange(piece.stream.stream_id, OffsetRange(piece.stream.topic_partition, low, high))
+            with transaction(conn, READER) as cur:
+                found |= {message.offset() for message in archived_messages(cur, broker, pipeline, item)}
+    return found
 
 
 def _accounted(conn: connection, pipeline: Pipeline, piece: _Piece) -> set[int]:

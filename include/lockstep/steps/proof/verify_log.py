@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.kafka.reading import size_of
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
-from lockstep.ledger.batch.archived import files_of
 from lockstep.ledger.proof import verify as ledger
+from lockstep.steps.inspect.archived_records import archived_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,17 +87,11 @@ class Log:
 
     def _messages(self, stream: Any, begin: int, until: int) -> Iterator[Any]:
         """Yields the records of archived files, up to where those end, and the log's records behind them."""
-        if begin < until and begin < self._bounds(stream).log_start and self.pipeline.archive:
-            store = ArchiveStore(self.pipeline.archive.place)
+        if begin < until and begin < self._bounds(stream).log_start:
             where = OffsetRange(TopicPartition(stream.topic, stream.partition), begin, until)
-            files = files_of(self.cur, [StreamRange(stream.stream_id, where)])
-            reader = ArchivedRanges(
-                self.broker.bootstrap, self.broker.options, pipeline=self.pipeline.name, store=store
-            )
-            for file in files:
-                if file.offsets.from_offset <= begin < (end := min(until, file.offsets.until_offset)):
-                    yield from chain.from_iterable(reader.messages_of(file, begin, end))
-                    begin = end
+            yield from archived_messages(self.cur, self.broker, self.pipeline, StreamRange(stream.stream_id, where))
+            for low, high in self._bounds(stream).archived:
+                begin = min(high, until) if low <= begin < high else begin
         yield from self.broker.records(stream.topic, stream.partition, begin, until)
 
     def _bounds(self, stream: Any) -> Bounds:

@@ -10,6 +10,7 @@ from lockstep.adapters.kafka.group import mirrored
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.feed.relaying import NUMBER_HEADER
+from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.targets import message_key, topics_of
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.feed import relays
@@ -59,8 +60,9 @@ def look_at_topics(conn: connection, broker: Broker, pipeline: Pipeline, *, deep
         if before is None:
             found.append(SentTopic(target, topic, None, why_not="no relay has been made yet"))
             continue
+        at = TopicPartition(topic.name, 0)
         try:
-            cursor = mirrored(broker, before.transactional_id, topic.name, [0]).get(0)
+            cursor = mirrored(broker, before.transactional_id, [at]).get(at)
             view = broker.view(topic.name) if deep else None
         except Refusal as refusal:
             if deep:

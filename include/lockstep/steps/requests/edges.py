@@ -11,6 +11,7 @@ from lockstep.core.offsets import OffsetRange, StreamRange, TopicViews
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime
 from lockstep.ledger.batch.streams import insert_boundary, open_streams
 from lockstep.ledger.changes import requests
+from lockstep.steps.inspect.archived_records import first_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,13 +52,15 @@ def edge(
             return {row.partition: row.until_offset if is_end else row.from_offset for row in found}
 
 
-def streams_of_log(cur: cursor, pipeline: Pipeline, view: LogView, partition: int | None) -> tuple[Stream, ...]:
-    """Returns every stream of today's logs, including those that growth has closed.
+def streams_of_log(
+    cur: cursor, pipeline: Pipeline, view: LogView, partition: int | None, topic: str | None = None
+) -> tuple[Stream, ...]:
+    """Returns every stream of today's logs, including those that growth has closed: of all topics, or of one.
 
-    Refuses while a log is not the same. A topic that is gone has none.
+    Refuses while a log is not the same. A topic that is gone has none. A partition of several topics needs its topic.
     """
     if partition is not None and isinstance(view, TopicViews):
-        pipeline.only_topic  # noqa: B018 - refuses: a partition is one of a topic
+        pipeline.one_topic(topic)
     opened = open_streams(cur, pipeline.name)
     if not opened:
         raise Refusal(f"{pipeline.name}: nothing was planned yet", next_command=f"lockstep run {pipeline.name}")
@@ -70,7 +73,10 @@ def streams_of_log(cur: cursor, pipeline: Pipeline, view: LogView, partition: in
             "is not in it",
             next_command=f"lockstep retire {pipeline.name}{view.option(other.topic_partition.topic)} --reason ...",
         )
-    streams = tuple(s for each in view.topics for s in requests.log_streams(cur, pipeline.name, each))
+    meant = [each for each in view.topics if topic in {None, each.topic}] or _refuse_strange_topic(
+        pipeline, view, topic
+    )
+    streams = tuple(s for each in meant for s in requests.log_streams(cur, pipeline.name, each))
     if partition is not None and partition not in {s.partition for s in streams}:
         known = ", ".join(map(str, sorted({s.partition for s in streams})))
         raise Refusal(
@@ -95,13 +101,7 @@ def topics_meant(
     """
     if topic is not None:
         found = [each for each in seen.topics if each.topic == topic]
-        if not found:
-            known = ", ".join(each.topic for each in seen.topics) or "none"
-            raise Refusal(
-                f"{pipeline.name}: it reads no topic {topic} now; there are: {known}",
-                next_command=f"lockstep status {pipeline.name}",
-            )
-        return found
+        return found or _refuse_strange_topic(pipeline, seen, topic)
     if by_offsets:
         pipeline.one_topic(None)
     if isinstance(at, AtBatch) and len(seen.topics) > 1:
@@ -114,6 +114,15 @@ def topics_meant(
             }
         return [each for each in seen.topics if each.topic in of_batch] or list(seen.topics)
     return list(seen.topics)
+
+
+def _refuse_strange_topic(pipeline: Pipeline, seen: LogView, topic: str | None) -> list[TopicView]:
+    if topic is None:  # no topic is there at all
+        return []
+    raise Refusal(
+        f"{pipeline.name}: it reads no topic {topic} now; there are: {', '.join(t.topic for t in seen.topics) or 'none'}",
+        next_command=f"lockstep status {pipeline.name}",
+    )
 
 
 def passed_stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
@@ -140,7 +149,8 @@ def _resolved(
 
     Resolves them once, when no earlier record can come any more. From then on, every caller gets the same ones (T13).
     """
-    found = broker.offsets_at(view, moment)
+    held = first_held(conn, broker, pipeline, view, moment)
+    found = {at.partition: offset for at, (offset, _) in held.items()}
     if moment + CLOCK_GRACE > now:
         return found
     resolved = {}

@@ -18,8 +18,9 @@ from lockstep.ledger.changes import decisions, history, requests
 from lockstep.steps.changes.decisions import accept_loss, deciding
 from lockstep.steps.changes.evolve import require_proposed
 from lockstep.steps.changes.skip import skip
+from lockstep.steps.inspect.archived_records import read_held
 from lockstep.steps.requests.requests import NewRequest, open_request, written_down
-from lockstep.steps.windows.admit import admit_late, open_shown_admission, preview_admission
+from lockstep.steps.windows.admit import LateWanted, admit_late, open_shown_admission, preview_admission
 from lockstep.steps.windows.look import require_windows
 
 if TYPE_CHECKING:
@@ -81,9 +82,11 @@ def open_run_requests(
         if asked.action == HistoryAction.ADMIT_LATE:
             require_windows(folder.pipeline)
             admit = preview_admission if preview else admit_late
-            found.append(known.get(lane) or admit(at.conn, at.broker, folder, person, partition=asked.partition))
+            found.append(
+                known.get(lane) or admit(at.conn, at.broker, folder, person, LateWanted(asked.topic, asked.partition))
+            )
             continue
-        wanted = NewRequest(lane, asked.begin, asked.end, asked.partition, preview)
+        wanted = NewRequest(lane, asked.begin, asked.end, asked.partition, preview, asked.topic)
         found.append(known.get(lane) or open_request(at.conn, at.broker, folder, wanted, person, now))
     return [each for each in found if each]
 
@@ -110,7 +113,8 @@ def widened_stretches(conn: connection, asked: RequestForm, asks: Iterable[Reque
             low, high = window.offsets.from_offset, window.offsets.until_offset
             begin = _edge(cur, asked.begin, window, unlimited=low, unnamed=high)
             end = _edge(cur, asked.end, window, unlimited=high, unnamed=low)
-            if asked.partition not in {None, window.offsets.topic_partition.partition}:
+            at = window.offsets.topic_partition
+            if asked.partition not in {None, at.partition} or asked.topic not in {None, at.topic}:
                 begin = end = low
             if begin is not None and end is not None and (wider := widened(window.offsets, begin, end)):
                 found.append(wider)
@@ -169,7 +173,7 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     """Opens the requests that were shown and approved, in the name of the person who asked."""
     name = folder.pipeline.name
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
-    found, view = [], read_topics(at.broker, folder.pipeline)
+    found, view = [], read_held(at.conn, at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(
@@ -185,7 +189,7 @@ def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: 
     if asked.action == HistoryAction.ACCEPT_LOSS:
         lines = []
         for partition, (begin, end) in lost_offsets(asked).items():
-            lost = OffsetRange(TopicPartition(pipeline.only_topic, partition), begin, end)
+            lost = OffsetRange(TopicPartition(pipeline.one_topic(asked.topic), partition), begin, end)
             loss = accept_loss(at.conn, at.broker, pipeline, lost, person)
             said = "is recorded as lost" if loss.changed else "was accepted as lost already"
             lines.append(f"{lost} {said}; the position is {loss.position}")
@@ -193,7 +197,7 @@ def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: 
     with transaction(at.conn, READER) as cur:
         if history.decided_by_run(cur, pipeline.name, "skip", person.run or ""):
             return [f"{pipeline.name}: this run has skipped already; another skip is another run"]
-    done = skip(at.conn, at.broker, pipeline, asked.end, person, now)
+    done = skip(at.conn, at.broker, pipeline, asked.end, person, now, asked.topic)
     return [f"{item.offsets} is skipped and can be filled" for item in done.ranges] or [
         f"{pipeline.name}: every position is there already"
     ]
@@ -201,18 +205,19 @@ def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: 
 
 def given_up_offsets(at: Context, pipeline: Pipeline, asked: RequestForm) -> list[dict[str, Any]]:
     """Returns the offsets that an accepted loss would give up, with the position and the log's start."""
+    lost = {TopicPartition(pipeline.one_topic(asked.topic), p): pair for p, pair in lost_offsets(asked).items()}
     with transaction(at.conn, READER) as cur:
-        positions = {stream.partition: stream.position for stream in open_streams(cur, pipeline.name)}
-    bounds = at.broker.view(pipeline.only_topic).bounds
+        positions = {stream.topic_partition: stream.position for stream in open_streams(cur, pipeline.name)}
+    seen = read_topics(at.broker, pipeline)
     return [
         {
-            "partition": f"{pipeline.only_topic}-{p}",
+            "partition": str(where),
             "from_offset": begin,
             "until_offset": end,
-            "position": positions.get(p),
-            "log_start": bounds[p].log_start if p in bounds else None,
+            "position": positions.get(where),
+            "log_start": bounds.log_start if (bounds := seen.get(where)) else None,
         }
-        for p, (begin, end) in lost_offsets(asked).items()
+        for where, (begin, end) in lost.items()
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.kafka.topics import read_topics
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The rejects to redrive: all of them, one partition's, or one batch's."""
+    """The rejects to redrive: all of them, one topic's, one partition's, or one batch's."""
 
     partition: int | None = None
     batch_id: int | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def redrive(
     with transaction(conn, READER) as cur:
         view = with_archive(cur, pipeline, view)
         streams = streams_of_log(cur, pipeline, view, None)
-        meant = streams_of_log(cur, pipeline, view, held.partition)  # refuses a partition that is not there
+        meant = streams_of_log(cur, pipeline, view, held.partition, held.topic)  # refuses a partition that is not there
         partitions = {s.stream_id: s.topic_partition for s in streams}
         rows = requests.rejected_segments(cur, [s.stream_id for s in meant], held.batch_id)
         bounds = {s.stream_id: view[s.topic_partition] for s in streams}
@@ -89,7 +90,7 @@ def redrive(
                 told.append(Unreadable(*_where(offsets), row.rejects, reason))
             else:
                 readable.append(StreamRange(row.stream_id, offsets))
-        gone = requests.rejects_elsewhere(cur, pipeline.name, list(partitions), held.partition, held.batch_id)
+        gone = requests.rejects_elsewhere(cur, pipeline.name, list(partitions), asdict(held))
         told += [Unreadable(**row._asdict(), why="the log they were read from is not there any more") for row in gone]
         windows = touched_segments(cur, streams, readable, whole_batches=whole)
         before = sum(row.count for row in requests.rejects_within(cur, windows))

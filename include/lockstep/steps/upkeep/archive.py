@@ -30,7 +30,7 @@ from lockstep.ledger.batch import archived as ledger
 from lockstep.ledger.views import rates
 from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.changes.decisions import deciding
-from lockstep.steps.inspect.retention import DAYS_OF_HISTORY, paces_of, record_size
+from lockstep.steps.inspect.paces import DAYS_OF_HISTORY, paces_of, record_size
 from lockstep.steps.requests.edges import streams_of_log
 
 if TYPE_CHECKING:

@@ -45,15 +45,22 @@ class Admissible:
     windows: tuple[StreamRange, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LateWanted:
+    """The late records to admit: all of them, a topic's, a partition's, or those of its offsets [begin, end)."""
+
+    topic: str | None = None
+    partition: int | None = None
+    begin: int | None = None
+    end: int | None = None
+
+
 def admit_late(
     conn: connection,
     broker: Broker,
     folder: PipelineFolder,
     person: Person,
-    *,
-    partition: int | None = None,
-    begin: int | None = None,
-    end: int | None = None,
+    wanted: LateWanted | None = None,
 ) -> Request | None:
     """Records the decision, what it admits, and the request to replay it, in one transaction (E8).
 
@@ -61,7 +68,7 @@ def admit_late(
     second decision, by its open request or by another one. Raises `Refusal` if no segment can be read again.
     """
     pipeline = folder.pipeline
-    with _looked_up(conn, broker, folder, partition, begin, end) as (cur, found, log_starts):
+    with _looked_up(conn, broker, folder, wanted or LateWanted()) as (cur, found, log_starts):
         if not found.windows:
             return None
         known = None if found.ranges else replay_over(cur, pipeline.name, found.windows, log_starts)
@@ -73,13 +80,17 @@ def admit_late(
 
 
 def preview_admission(
-    conn: connection, broker: Broker, folder: PipelineFolder, person: Person, partition: int | None
+    conn: connection,
+    broker: Broker,
+    folder: PipelineFolder,
+    person: Person,
+    wanted: LateWanted | None = None,
 ) -> Request | None:
     """Opens a preview of the replay that would let late records count. Returns None if nothing is late.
 
     Nothing is decided: the preview judges as if it were.
     """
-    with _looked_up(conn, broker, folder, partition, None, None) as (cur, found, _):
+    with _looked_up(conn, broker, folder, wanted or LateWanted()) as (cur, found, _):
         return _opened(cur, folder.pipeline.name, found, person, preview=True) if found.windows else None
 
 
@@ -100,9 +111,7 @@ def _looked_up(
     conn: connection,
     broker: Broker,
     folder: PipelineFolder,
-    partition: int | None,
-    begin: int | None,
-    end: int | None,
+    wanted: LateWanted,
 ) -> Iterator[tuple[cursor, Admissible, dict[int, int]]]:
     """Finds, under the pipeline's lock, what of the late records can be read again. The block ends the transaction."""
     pipeline = folder.pipeline
@@ -110,13 +119,15 @@ def _looked_up(
     require_one_log(conn, broker, pipeline, view)
     with transaction(conn, READER) as cur:
         streams = streams_of_log(cur, pipeline, view, None)
-        meant = streams_of_log(cur, pipeline, view, partition)  # refuses a partition that is not there
+        meant = streams_of_log(
+            cur, pipeline, view, wanted.partition, wanted.topic
+        )  # refuses a partition that is not there
         view = with_archive(cur, pipeline, view)
     bounds = {stream.stream_id: view[stream.topic_partition] for stream in streams}
     log_starts = {stream: its.whole_from for stream, its in bounds.items()}
     with deciding(conn, pipeline.name) as cur:
         tables = [target.table for target in pipeline.windows]
-        late = late_ranges(cur, tables, [stream.stream_id for stream in meant], begin, end)
+        late = late_ranges(cur, tables, [stream.stream_id for stream in meant], wanted.begin, wanted.end)
         yield cur, admissible(cur, folder, streams, late, bounds), log_starts
 
 

@@ -14,10 +14,12 @@ from fastapi import HTTPException
 from fastapi.responses import HTMLResponse
 
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.targets import asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.core.text import bytes_text
 from lockstep.ledger.views import tracing
+from lockstep.steps.inspect.archived_records import files_of_range, messages_in_files
 from lockstep.targets.stores.warehouse import Warehouse
 from lockstep.web.place import (
     LedgerAway,
@@ -42,6 +44,7 @@ MOST_SHOWN = 20_000  # characters of a value, and as many of a row's
 MOST_SET_OUT = 64_000  # characters of JSON. Indenting longer ones costs memory by their depth, and they are cut anyway.
 MOST_HEADERS = 100
 BRACKETS = re.compile(r"[\[\]{}]")
+GONE = "Kafka does not have this offset any more, or not yet."
 MOST_NESTED = 50  # open brackets in JSON that is indented
 
 
@@ -82,7 +85,7 @@ def record_page(
             with reading_ledger() as cur:
                 found = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic)
             values |= {"found": found, "rows": found["rows"], "outcome": _outcome(found)}
-            values["raw"], values["no_raw"] = _raw(found["topic"], partition, offset)
+            values["raw"], values["no_raw"] = _raw(pipeline, found)
     except LedgerAway:
         raise
     except Refusal as refusal:
@@ -129,19 +132,39 @@ def _outcome(found: Document) -> str:
     return "nothing was read here"
 
 
-def _raw(of_topic: str, partition: int, offset: int) -> tuple[ReadableRecord | None, str | None]:
+def _raw(pipeline: Pipeline, found: Document) -> tuple[ReadableRecord | None, str | None]:
+    """Returns the record from Kafka, or below log start from the archive, or why there is none."""
+    of_topic, partition, offset = found["topic"], found["partition"], found["offset"]
     try:
         topic, unknown = view_of(of_topic)
         if topic is None:
             return None, unknown
         bounds = topic.bounds.get(partition)
-        if bounds is None or not bounds.log_start <= offset < bounds.stable_end:
-            return None, "Kafka does not have this offset any more, or not yet."
+        if bounds is None or offset < bounds.log_start:
+            return _archived(pipeline, found)
+        if offset >= bounds.stable_end:
+            return None, GONE
         for message in connection_broker().records(of_topic, partition, offset, offset + 1, most=MOST_READ):
             return _readable(message), None
     except Refusal as refusal:
         return None, refusal.message
     return None, "No record stands at this offset: the end of a transaction, an aborted or a compacted record."
+
+
+def _archived(pipeline: Pipeline, found: Document) -> tuple[ReadableRecord | None, str | None]:
+    where = TopicPartition(found["topic"], found["partition"])
+    with reading_ledger() as cur:
+        stream = tracing.stream_of_offset(cur, pipeline.name, where, found["offset"])
+        item = StreamRange(stream, OffsetRange(where, found["offset"], found["offset"] + 1))
+        files = files_of_range(cur, pipeline, item)
+    if not files:
+        return None, GONE
+    for message in messages_in_files(connection_broker(), pipeline, files, item.offsets):
+        return _readable(message), None
+    return (
+        None,
+        "No record stands at this offset in the archive: the end of a transaction, an aborted or a compacted record.",
+    )
 
 
 def _readable(message: Any) -> ReadableRecord:

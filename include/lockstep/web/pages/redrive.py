@@ -23,11 +23,12 @@ def redrive_page(pipeline: str, batch_id: int, ranges: Sequence[Any]) -> dict[st
     conf = {
         "action": "replay",
         "reason": f"redrive of the rejects of batch {batch_id}",
+        "topic": next(iter(topics), None),
         "from_offsets": [f"{row.partition}:{row.from_offset}" for row in ranges],
         "until_offsets": [f"{row.partition}:{row.until_offset}" for row in ranges],
     }
     return {
-        # The form's offsets are those of one topic.
+        # The form names one topic, and its offsets are those of it.
         "form": f"/dags/{quote(dag_id, safe='')}" if known_dags([dag_id]) and len(topics) == 1 else None,
         "dag_id": dag_id,
         "conf": json.dumps(conf, indent=2),
