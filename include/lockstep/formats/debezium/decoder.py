@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lockstep.core.capture.debezium import BY_SOURCE, SOURCE_ORDER_COLUMN
+from lockstep.core.capture.debezium import APPLY, BY_SOURCE, SOURCE_ORDER_COLUMN
 from lockstep.core.pipeline.columns import NUL
 from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 from lockstep.formats.debezium.change import (
@@ -57,6 +57,7 @@ class ChangeDecoder:
         self._of_key = of_key or json_document
         self._columns = tuple(column for column in format_.columns if column is not SOURCE_ORDER_COLUMN)
         self._is_ordered = format_.order == BY_SOURCE
+        self._applies_truncations = format_.on_truncate == APPLY
         self._deleted: tuple[bytes | None, bytes | None] = None, None  # key and order of the newest deletion
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
@@ -78,7 +79,7 @@ class ChangeDecoder:
             if change.operation == MESSAGE:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
-                return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
+                return self._truncation(change)
             return self._deletion(key, change) if change.operation == DELETE else self._row(change, key)
         except ValueError as error:
             return RecordOutcome(reason=str(error))
@@ -106,6 +107,15 @@ class ChangeDecoder:
             self._deleted = (None, None) if key == self._deleted[0] else self._deleted
             values[SOURCE_ORDER] = source_order(change.source, change.operation)
         return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
+
+    def _truncation(self, change: CapturedChange) -> RecordOutcome:
+        """Returns a deletion of no key at the change's place. Refuses the batch where it is not to be applied."""
+        if not self._applies_truncations:
+            return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
+        try:
+            return RecordOutcome({SOURCE_ORDER: source_order(change.source, change.operation)}, deleted=True)
+        except ValueError as error:  # a reject would leave the rows, and nobody would know
+            return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}: {error}")
 
     def _deletion(self, key: bytes | None, change: CapturedChange | None) -> RecordOutcome:
         """Returns the deletion by the Kafka key, else by what the record itself says of the row."""
