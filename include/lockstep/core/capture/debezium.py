@@ -22,8 +22,8 @@ UNAVAILABLE_COLUMN = Column(UNAVAILABLE, "string")
 SOURCE_ORDER_COLUMN = Column(SOURCE_ORDER, "binary")
 BY_LOG, BY_SOURCE = "log", "source"
 ORDERS = (BY_LOG, BY_SOURCE)
-REFUSE, APPLY = "refuse", "apply"
-ON_TRUNCATE = (REFUSE, APPLY)
+APPLY = "apply"
+ON_TRUNCATE = ("refuse", APPLY)
 # How a value may be written that its schema, or its type in JSON, does not explain.
 VALUE_UNITS = {
     "date": ("days",),
@@ -53,7 +53,7 @@ class Debezium:
     placeholder: str = PLACEHOLDER
     wire: Avro | None = None
     order: str = BY_LOG
-    on_truncate: str = REFUSE
+    on_truncate: str = "refuse"
 
     def __post_init__(self) -> None:
         columns = {column.name: column for column in self.columns}
@@ -117,5 +117,5 @@ def _refuse_bad_order(order: str, on_truncate: str) -> None:
     if on_truncate == APPLY and order != BY_SOURCE:
         raise BadDefinition(
             "format.on_truncate is 'apply': in the order of the topic nothing says which rows of other partitions are older "
-            f"than a truncation: say order='{BY_SOURCE}' too, or on_truncate='{REFUSE}'"
+            f"than a truncation: say order='{BY_SOURCE}' too, or on_truncate='refuse'"
         )

@@ -42,7 +42,7 @@ def truncation_checks(cur: cursor, pipeline: str, target: Upsert) -> list[Promis
 def mark_truncated(cur: cursor, pipeline: str, target: Upsert, starts: Mapping[int, int], wrong: Wrong) -> None:
     """Marks the newest records from before the last truncation of the log as deleted: they have no row.
 
-    Where the log no longer holds a truncation, the ledger's word counts. Adds a truncation that only one of them has.
+    Takes a truncation from the ledger if the log no longer holds it. Adds a truncation that only one of them has.
     """
     if target.order_by != SOURCE_ORDER:
         return
