@@ -111,9 +111,8 @@ def folder_of(
         key="id" if kind in {"keyed", "versions"} else None,
     )
     if kind in {"mirrored", "sourced"}:
-        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})
-    if kind == "sourced":
-        fmt = replace(fmt, order="source", on_truncate="apply")
+        changes = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})
+        fmt = replace(changes, order="source", on_truncate="apply") if kind == "sourced" else changes
     limits, guarantee = Limits(records=records), guarantee or PerBatch()
     target = TARGETS[kind]
     if feed is not None:
