@@ -135,7 +135,7 @@ MUTANTS = [
         (
             f'{MARKED}a_placeholder_may_be_written_in_hexadecimal_as_the_connector_takes_it[{{"ABC":"ABC"}}-string-schema6]',
         ),
-        Edit("formats/debezium/unavailable.py", "raw.hex(), raw, _map_as_text(text)}", "raw.hex(), raw}"),
+        Edit("formats/debezium/unavailable.py", "raw.hex(), _map_as_text(text)})", "raw.hex()})"),
         long=True,
     ),
     one(

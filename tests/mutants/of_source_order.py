@@ -93,7 +93,7 @@ MUTANTS = [
         "a text is taken whatever its schema means",
         "a text where a number of microseconds belongs would be a time",
         "tests/formats/test_debezium.py::test_a_text_that_its_schema_does_not_allow_is_a_reject",
-        Edit("formats/debezium/decoder.py", 'if column.type == "string" and is_plain:', 'if column.type == "string":'),
+        Edit("formats/debezium/meaning.py", 'if column.type == "string" and is_plain:', 'if column.type == "string":'),
         long=True,
     ),
     one(
