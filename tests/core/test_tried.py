@@ -23,7 +23,7 @@ from lockstep.core.pipeline.definition import Upsert
 TARGET = Upsert("public.orders", key=("id",))
 
 
-def staged(line: int, key: str, *, deleted: bool = False, ordinal: int = 0) -> dict:
+def staged(line: int, key: str | None, *, deleted: bool = False, ordinal: int = 0) -> dict:
     return {"_offset": line, "_ordinal": ordinal, "_deleted": deleted, "id": key}
 
 
@@ -31,7 +31,7 @@ def old(line: int, by: int) -> SupersededRow:
     return SupersededRow(line, "public.orders", by)
 
 
-def gone(line: int, key: str) -> Deletion:
+def gone(line: int, key: str | None) -> Deletion:
     return Deletion(line, "public.orders", {"id": key})
 
 
@@ -52,6 +52,9 @@ CASES = {
     ),
     "of the rows of one record each has its own fate": (
         [staged(1, "a"), staged(1, "b", ordinal=1), staged(2, "b")], {(1, 0), (2, 0)}, [], [old(1, 2)],
+    ),
+    "a truncation takes every older row": (
+        [A, B, staged(3, None, deleted=True), staged(4, "b")], {(4, 0)}, [gone(3, None)], [old(1, 3), old(2, 4)],
     ),
     "nothing is replaced where the table is unknown": ([A, staged(2, "a", deleted=True)], None, [gone(2, "a")], []),
 }  # fmt: skip

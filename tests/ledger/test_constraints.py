@@ -578,6 +578,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {name for name, _ in (*OF_WINDOWS, *OF_FOLDING)}  # windows/test_constraints_of_*.py
     shown |= {name for name, _ in OF_ARCHIVE}  # test_constraints_of_archive.py
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
+    shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to
     assert named(ledger) - shown == set()
 

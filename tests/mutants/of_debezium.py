@@ -9,6 +9,8 @@ KEPT = "tests/simulation/test_unavailable.py::test_"
 MARKED = "tests/formats/test_debezium_placeholders.py::test_"
 REALS = "tests/formats/test_debezium_reals.py::test_"
 RENAMED = "tests/simulation/test_renamed_columns.py::test_"
+TEMPLATES = "tests/formats/test_debezium_templates.py::test_"
+PROTOBUF = "tests/formats/test_protobuf_columns.py::test_"
 DECODER = "formats/debezium/decoder.py"
 
 MUTANTS = [
@@ -133,7 +135,7 @@ MUTANTS = [
         (
             f'{MARKED}a_placeholder_may_be_written_in_hexadecimal_as_the_connector_takes_it[{{"ABC":"ABC"}}-string-schema6]',
         ),
-        Edit("formats/debezium/unavailable.py", "raw.hex(), raw, _map_as_text(text)}", "raw.hex(), raw}"),
+        Edit("formats/debezium/unavailable.py", "raw.hex(), _map_as_text(text)})", "raw.hex()})"),
         long=True,
     ),
     one(
@@ -181,6 +183,58 @@ MUTANTS = [
             "[row.name for row in every(cur)]",
             "[row.name for row in every(cur) if row.name in self._types]",
         ),
+        long=True,
+    ),
+    one(
+        "a template takes a placeholder for a value",
+        "it would overwrite what the row has",
+        (f"{TEMPLATES}a_batch_is_what_the_decoder_makes_of_each_record[log-0]",),
+        Edit(
+            "formats/debezium/templates.py",
+            "good &= ~pc.is_in(texts, self._placeholders).to_numpy(zero_copy_only=False)",
+            "good &= True",
+        ),
+        long=True,
+    ),
+    one(
+        "a row that a template takes leaves the memory of a deletion",
+        "a tombstone would have the order of another deletion, and its row would stay",
+        tuple(
+            f"{TEMPLATES}a_row_that_a_template_takes_ends_the_memory_of_its_keys_deletion[{cut}]" for cut in (1, 3, 4)
+        ),
+        Edit("formats/judged.py", "if self.by_columns and begin < end:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a template's record needs no key",
+        "a row without its key would be staged, and refuse the batch",
+        (f"{TEMPLATES}a_batch_is_what_the_decoder_makes_of_each_record[log-0]",),
+        Edit("formats/debezium/templates.py", "if column.name in self._needed and array.null_count:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a text with an escape is what it says",
+        "the row would hold the escape and not the letter",
+        (f"{TEMPLATES}a_batch_is_what_the_decoder_makes_of_each_record[log-0]",),
+        Edit(
+            "formats/debezium/slots.py",
+            '"string": r\'(?:"([^"\\\\\\x00-\\x1f]*)"|null)\'',
+            '"string": r\'(?:"([^"]*)"|null)\'',
+        ),
+        long=True,
+    ),
+    one(
+        "a bool of 2 is false by columns",
+        "a reject would be a row with another value",
+        (f"{PROTOBUF}bytes_that_no_writer_writes_are_left_to_the_decoder[a bool of 2]",),
+        Edit("formats/protobuf/columns.py", "_below(cursors, rows, 2) == 1", "_below(cursors, rows, 1 << 40) == 1"),
+        long=True,
+    ),
+    one(
+        "what stands behind a message's fields is passed over",
+        "a field that comes twice, or in another order, would be lost",
+        tuple(f"{PROTOBUF}whatever_is_taken_is_what_the_decoder_makes_of_it[{seed}]" for seed in range(3)),
+        Edit("formats/protobuf/columns.py", "        cursors.finish()\n", ""),
         long=True,
     ),
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Edit, one
+from mutants.mutant import Drop, Edit, one
 
 SOURCED = "tests/simulation/test_order_of_the_source.py::test_"
 LOSES_TO_CHANGES = (
     f"{SOURCED}a_snapshot_loses_against_a_change_of_the_same_or_a_later_place_and_wins_against_an_earlier_one"
 )
 SAME_HEAD = "tests/formats/test_debezium.py::test_a_record_that_begins_like_the_one_before_is_read_as_if_it_were_alone"
+TRUNCATED = "tests/simulation/test_truncated_source.py::test_"
+TRUNCATION = "targets/source_truncation.py"
 SQL, ORDER = "targets/source_order.sql", "formats/debezium/source_order.py"
 
 MUTANTS = [
@@ -91,7 +93,87 @@ MUTANTS = [
         "a text is taken whatever its schema means",
         "a text where a number of microseconds belongs would be a time",
         "tests/formats/test_debezium.py::test_a_text_that_its_schema_does_not_allow_is_a_reject",
-        Edit("formats/debezium/decoder.py", 'if column.type == "string" and is_plain:', 'if column.type == "string":'),
+        Edit("formats/debezium/meaning.py", 'if column.type == "string" and is_plain:', 'if column.type == "string":'),
+        long=True,
+    ),
+    one(
+        "truncation_stays dropped",
+        "an upkeep or a hand that takes the floor away would let old rows come back",
+        f"{TRUNCATED}the_database_keeps_the_floor",
+        Drop("drop trigger truncation_stays on lockstep.source_truncation"),
+        long=True,
+    ),
+    one(
+        "truncated_is_empty dropped",
+        "a commit that forgets to delete would leave the rows, and nobody would know",
+        f"{TRUNCATED}the_database_refuses_a_truncation_that_leaves_older_rows",
+        Drop("drop trigger truncated_is_empty on lockstep.source_truncation"),
+        long=True,
+    ),
+    one(
+        "a truncation leaves the rows",
+        "rows would stay that the source has not; with truncated_is_empty off, which hides it",
+        (f"{TRUNCATED}rows_before_and_behind_a_truncation_in_one_batch[per batch]",),
+        Edit(TRUNCATION, "return dropped, self._emptied() if self.count else 0", "return dropped, 0"),
+        Drop("drop trigger truncated_is_empty on lockstep.source_truncation"),
+        long=True,
+    ),
+    one(
+        "a truncation counts in its own batch alone",
+        "a record that is sent again, or comes from another partition, would bring its row back",
+        (f"{TRUNCATED}what_lies_before_a_truncation_goes_and_comes_back_by_no_repeat_batch_or_replay[per batch]",),
+        Edit(TRUNCATION, 'found = self._found("floor")', 'found = self._found("floor") if self.count else None'),
+        long=True,
+    ),
+    one(
+        "a record from before a truncation gives a value",
+        "the row would have a value that the source threw away",
+        f"{TRUNCATED}no_value_comes_from_before_a_truncation",
+        Edit(TRUNCATION, '        self._parts["rows"] = self._made("from_above", floor=floor)\n', ""),
+        long=True,
+    ),
+    one(
+        "a change behind a truncation of another log is older",
+        "each change of a log that begins again would be passed over, and nobody would know",
+        (
+            f"{TRUNCATED}a_log_that_begins_again_is_refused_behind_a_truncation_and_by_one[a change]",
+            f"{TRUNCATED}a_log_that_begins_again_is_refused_behind_a_truncation_and_by_one[a truncation]",
+        ),
+        Edit("targets/source_order.py", "if found is not None:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a truncation without a place is a reject",
+        "the rows would stay, and a reject among many would be all that says so",
+        f"{TRUNCATED}a_truncation_without_a_place_refuses_the_batch",
+        Edit(
+            "formats/debezium/decoder.py",
+            'return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}: {error}")',
+            "return RecordOutcome(reason=str(error))",
+        ),
+        long=True,
+    ),
+    one(
+        "a truncation is applied in the order of the topic",
+        "rows of other partitions would be taken for older ones",
+        "tests/core/test_capture.py::test_a_truncation_is_applied_in_the_order_of_the_source_alone",
+        Edit("core/capture/debezium.py", "if on_truncate == APPLY and order != BY_SOURCE:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a preview looks at staged keys alone",
+        "a person would approve a fill that empties the table, and see no row of it",
+        f"{TRUNCATED}a_truncation_that_was_skipped_is_filled_at_its_place",
+        Edit(
+            "targets/proof/difference.sql", "from {rows} t where {is_truncation} and", "from {rows} t where false and"
+        ),
+        long=True,
+    ),
+    one(
+        "verify looks at no row from before a truncation",
+        "a row that came back by hand would stay",
+        f"{TRUNCATED}verify_names_a_row_from_before_a_truncation_that_came_back_by_hand",
+        Edit("targets/proof/truncated.sql", 'where (t._source_order >= f."order") is not true', "where false"),
         long=True,
     ),
 ]

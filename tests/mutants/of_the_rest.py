@@ -104,7 +104,7 @@ MUTANTS = [
         "a key in two partitions of one batch is not looked for",
         "nothing says which of its records is newer",
         (f"{KEYS}test_a_key_in_two_partitions_is_refused_and_named[per batch-True]",),
-        Edit("targets/upsert.py", "newest < rows.count and not rows.of_one_stream", "newest < 0"),
+        Edit("targets/upsert.py", "newest < count and not rows.of_one_stream", "newest < 0"),
         long=True,
     ),
     one(

@@ -96,9 +96,9 @@ MUTANTS = [
         "an end that was changed by hand would stay unnoticed",
         f"{KAFKA}test_wrong_ends_moments_and_deletions_are_named",
         Edit(
-            "steps/proof/verify.py",
-            "            case History():\n                found",
-            "            case None:\n                found",
+            "targets/proof/by_ledger.py",
+            "        case History():\n",
+            "        case None:\n",
         ),
         long=True,
     ),

@@ -111,8 +111,8 @@ def folder_of(
         key="id" if kind in {"keyed", "versions"} else None,
     )
     if kind in {"mirrored", "sourced"}:
-        order = "source" if kind == "sourced" else "log"
-        fmt = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"}, order=order)
+        changes = Debezium("id bigint, name string, doc string, photo binary", units={"photo": "base64"})
+        fmt = replace(changes, order="source", on_truncate="apply") if kind == "sourced" else changes
     limits, guarantee = Limits(records=records), guarantee or PerBatch()
     target = TARGETS[kind]
     if feed is not None:

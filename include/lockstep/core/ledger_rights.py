@@ -68,10 +68,11 @@ PLANS = (
     "archive_drop",
 )
 CONTENT_TABLES = ("shape", "content")
+DEAD = ("tombstone", "source_truncation")  # they keep older records of deleted keys, and of a truncated source, out
 STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", *SPARK_TABLES)
-RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "coverage", "reject", "tombstone")
+RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "coverage", "reject", *DEAD)
 COMMITS = (
-    *("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival"),
+    *("commit", "coverage", "contribution", "reject", "outbox", *DEAD, "decision", "delivery", "arrival"),
     "hour_told",
     *("stream_time", "judged", "window_state", "late"),
     *CONTENT_TABLES,
@@ -89,10 +90,10 @@ GRANTS = (
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(
         ("lockstep_committer", "DELETE", table)
-        for table in ("coverage", "contribution", "claim", "reject", "tombstone", "arrival", "late", "window_state")
+        for table in ("coverage", "contribution", "claim", "reject", *DEAD, "arrival", "late", "window_state")
     ),
     *(("lockstep_partition", "INSERT", table) for table in RANGES),
-    *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", "tombstone")),
+    *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", *DEAD)),
 )
 
 

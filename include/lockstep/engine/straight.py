@@ -9,7 +9,7 @@ from lockstep.core.engine import LeftToSpark
 from lockstep.engine.short_way import as_decoded, each_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
     from lockstep.formats import Decode
+
+    Decoded = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
@@ -30,7 +32,7 @@ def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_byte
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """The part of a Spark task: `records` reads ranges, `decode` returns places and columns of decoded values.
+    """The part of a Spark task: `records` reads ranges, `decoded` turns raw records into decoded ones.
 
     Stages nothing of a part with a record of another kind. Ranges that were committed before that record stay. A row of
     `LEFT_OUT` says so.
@@ -38,14 +40,13 @@ class Straight:
 
     records: Read
     parts: tuple[tuple[StreamRange, ...], ...]
-    decode: Decode
-    keeps_bytes: bool
+    decoded: Decoded
 
     def write(self, writer: TaskWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the parts with these numbers, and yields what the writer reports of them."""
         for number in each_number(numbers):
             raw = self.records(self.parts[number])
             try:
-                yield from writer.direct(decode_directly(raw, self.decode, keeps_bytes=self.keeps_bytes))
+                yield from writer.direct(self.decoded(raw))
             except LeftToSpark:
                 yield writer.left(number)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.registry import Registry
+    from lockstep.formats.judged import JudgedRecords
 
     Decode = Callable[[pa.Array], tuple[np.ndarray, pa.RecordBatch]]
 
@@ -43,6 +44,13 @@ def decoder_by_columns(pipeline: Pipeline, registry: Registry | None) -> Decode 
     from lockstep.formats.json.columns import columnar
 
     return columnar(pipeline)
+
+
+def decoder_in_python(pipeline: Pipeline, registry: Registry | None, *, keeps_bytes: bool) -> JudgedRecords:
+    """Returns a decoder of all raw records, for a format that Python decodes."""
+    from lockstep.formats.judged import JudgedRecords
+
+    return JudgedRecords(pipeline, registry, keeps_bytes)
 
 
 def _of_format(records: DataFrame, pipeline: Pipeline, decode: str | None, registry: Registry | None) -> DataFrame:

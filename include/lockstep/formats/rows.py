@@ -65,19 +65,19 @@ def decoded_in_python(
                 judge(*record) if size is None or 0 <= size <= most else TOO_LARGE
                 for *record, size in zip(*raw, strict=True)
             ]
-            _require_accepted(batch, outcomes)
+            require_accepted(batch, outcomes)
             yield _with_outcomes(batch, columns, outcomes)
 
     return records.mapInArrow(decoded, schema)
 
 
-def _require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome]) -> None:
+def require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome], *, names_topic: bool = True) -> None:
     """Raises `BadData`, with partition and offset, for the first record that must not be committed over."""
     for place, outcome in enumerate(outcomes):
         if outcome.refusal is not None:
             topic, partition, offset = (batch.column(n)[place].as_py() for n in ("_topic", "_partition", "_offset"))
             pipeline = outcome.refusal.partition(":")[0]
-            where, option = (f"topic {topic} ", f" --topic {topic}") if topic else ("", "")
+            where, option = (f"topic {topic} ", f" --topic {topic}") if topic and names_topic else ("", "")
             raise BadData(
                 f"{outcome.refusal}: {where}partition {partition} offset {offset}",
                 next_command=f"lockstep skip {pipeline}{option} --to {partition}:{offset + 1} --reason ...",
@@ -107,14 +107,14 @@ def _with_outcomes(
 ) -> pa.RecordBatch:
     arrays = {name: batch.column(name) for name in batch.schema.names}
     arrays["_deleted"] = pa.array([outcome.deleted for outcome in outcomes], pa.bool_())
-    arrays["_reason"] = pa.array([_short(outcome.reason) for outcome in outcomes], pa.string())
+    arrays["_reason"] = pa.array([shortened_reason(outcome.reason) for outcome in outcomes], pa.string())
     arrays["_filtered"] = pa.array([outcome.filtered for outcome in outcomes], pa.bool_())
     for column in columns:
         arrays[column.name] = pa.array([o.values.get(column.name) for o in outcomes], arrow_type(column))
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _short(reason: str | None) -> str | None:
+def shortened_reason(reason: str | None) -> str | None:
     """Shortens a reason to one line that Postgres can store."""
     if reason is None:
         return None

@@ -963,6 +963,15 @@ create table archive_drop (
     constraint archive_drop_decision_id_fkey foreign key (decision_id) references decision(decision_id)
 );
 
+create table source_truncation (
+    target text not null,
+    stream_id integer not null,
+    "offset" bigint not null,
+    "order" bytea not null,
+    constraint source_truncation_pkey primary key (target, stream_id, "offset"),
+    constraint source_truncation_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+
 -- From a target row's _stream to where it was read.
 create view origin as
 select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, incarnation from stream;
@@ -3527,3 +3536,38 @@ begin
 end $$;
 create trigger moved_by_decision after insert on stream referencing new table as added
     for each statement execute function guard_line();
+
+-- The floor falls for nobody but a replay of the truncation itself, which takes it out and puts it back.
+create function guard_source_truncation() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_op = 'DELETE' and exists (
+        select from lockstep.claim k
+        where k.stream_id = old.stream_id and k.offsets @> old."offset" and k.expects = 'batch') then
+        return old;
+    end if;
+    raise exception 'truncation_stays: rows from before the truncation at offset % of stream % would come back to %',
+        old."offset", old.stream_id, old.target using errcode = '23514', constraint = 'truncation_stays';
+end $$;
+create trigger truncation_stays before delete or update on source_truncation
+    for each row execute function guard_source_truncation();
+
+-- At the COMMIT of a truncation no row of the target lies before it. It looks with the rights of the role that commits.
+create function guard_emptied() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    older boolean;
+begin
+    if to_regclass(new.target) is null then
+        return null;
+    end if;
+    execute format('select exists (select from %s t where (t._source_order >= $1) is not true)', to_regclass(new.target))
+        into older using new."order";
+    if older then
+        raise exception 'truncated_is_empty: % has rows from before the truncation at offset % of stream %',
+            new.target, new."offset", new.stream_id using errcode = '23514', constraint = 'truncated_is_empty';
+    end if;
+    return null;
+end $$;
+create constraint trigger truncated_is_empty after insert on source_truncation
+    deferrable initially deferred for each row execute function guard_emptied();

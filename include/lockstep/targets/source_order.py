@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lockstep.targets.rows import Rows
 
 Q = queries("lockstep.targets", "source_order")
-MOST_DISORDER_SECONDS = 3_600  # clocks of a source may differ by so much
+MOST_DISORDER_MILLIS = 3_600_000  # clocks of a source may differ by so much
 
 
 def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]) -> dict[str, Any]:
@@ -57,19 +57,27 @@ def place_tombstones(cur: cursor, parts: Mapping[str, Any]) -> int:
     return dropped
 
 
-def refuse_new_log(cur: cursor, pipeline: str, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def refuse_new_log(cur: cursor, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Refuses changes that are older by their place and younger by their time than what is there.
 
     The source's log has begun again, and its places say nothing about the rows. They would lose every change.
     """
-    now = sql.SQL(Q["time_of"]).format(order=sql.SQL("n._source_order"))
     for query, order in (("older_row", "t._source_order"), ("older_deletion", 't."order"')):
-        was = sql.SQL(Q["time_of"]).format(order=sql.SQL(order))
-        statement = sql.SQL(Q[query]).format(**parts, now=now, was=was)
-        cur.execute(statement, {**values, "most": MOST_DISORDER_SECONDS * 1_000})
-        if row := maybe(cur):
-            raise BadData(
-                f"{values['table']}: the record at {row.place} offset {row.offset} lies before what is there of its key in the "
-                f"source's log, and is {row.hours} hours younger: the log has begun again, and places in it cannot be compared",
-                next_command=f"lockstep clone {pipeline} --to ANOTHER_NAME",
-            )
+        its = {"now": time_of(sql.SQL("n._source_order")), "was": time_of(sql.SQL(order))}
+        cur.execute(sql.SQL(Q[query]).format(**parts, **its), {**values, "most": MOST_DISORDER_MILLIS})
+        refuse_younger(maybe(cur), values)
+
+
+def time_of(order: sql.Composable) -> sql.Composable:
+    """Returns the source's time in milliseconds, at the end of an order."""
+    return sql.SQL(Q["time_of"]).format(order=order)
+
+
+def refuse_younger(found: Any, values: Mapping[str, Any]) -> None:
+    """Raises `BadData` for a record that was found with another place in its log than its time allows."""
+    if found is not None:
+        raise BadData(
+            f"{values['table']}: the record at {found.place} offset {found.offset} lies before what is there in the "
+            f"source's log, and is {found.hours} hours younger: the log has begun again, and places in it cannot be compared",
+            next_command=f"lockstep clone {values['pipeline']} --to ANOTHER_NAME",
+        )

@@ -14,7 +14,8 @@ from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
 from lockstep.targets.rows import found_by_index
-from lockstep.targets.source_order import place_tombstones, refuse_new_log, source_parts
+from lockstep.targets.source_order import refuse_new_log, source_parts
+from lockstep.targets.source_truncation import Truncations
 from lockstep.targets.unavailable import OpenValues
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     columns = payload(cur, target.table, rows)
     by_source = target.order_by == SOURCE_ORDER
     parts = _parts(target, rows, columns) | (source_parts(cur, rows, columns, target.key) if by_source else {})
-    values: dict[str, Any] = {"batch_id": rows.batch_id, "target": target.table, "table": target.table}
+    values: dict[str, Any] = {"batch_id": rows.batch_id, "target": target.table, "table": target.table, "stream": None}
+    truncations = Truncations(cur, target.key, parts, values) if by_source else None
+    count = rows.count - (truncations.count if truncations else 0)
 
     def run(name: str) -> int:
         cur.execute(sql.SQL(Q[name]).format(**parts), values)
@@ -53,7 +56,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
 
     newest = run("keep_newest")
     left_open = OpenValues(cur, columns, parts, values)
-    if newest == 0:
+    if newest == 0 and count == rows.count:
         run("forget_newest")
         left_open.forget_rows()
         return dict.fromkeys(EFFECTS, 0)
@@ -61,18 +64,19 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     values |= {"pipeline": owner.pipeline, "of_several_topics": owner.of_several_topics}
     values["peers"] = [values["pipeline"], *target.shared_with]
     analyze(cur, sql.SQL("newest ({})").format(parts["keys"]))
-    came_twice = newest < rows.count and not rows.of_one_stream
+    came_twice = newest < count and not rows.of_one_stream
     _refuse_staged(cur, target, run, came_twice=came_twice, of_several_topics=owner.of_several_topics)
-    left_open.fill_from_batch()
+    if truncations is None:
+        left_open.fill_from_batch()
     run("lock_target")  # not earlier: no other session uses the staged rows, and sorting them takes time
-    seconds = place_tombstones(cur, parts) if by_source else 0
+    passed_over, emptied = truncations.apply(left_open) if truncations else (0, 0)
     # Each step joins all keys, so those that would find nothing are left out.
     there, deletions = told("look_up"), told("deletions")
     if target.order_by is None and there.moved:
         run("moved_since")
         _refuse_moved_key(cur, target)
     if by_source and (there.newer or deletions.earlier):
-        refuse_new_log(cur, values["pipeline"], parts, values)
+        refuse_new_log(cur, parts, values)
     superseded = run("drop_superseded") if there.newer else 0
     if target.order_by is None and deletions.earlier:
         run("moved_since_deleted")
@@ -87,7 +91,7 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
     left_open.forget_rows()
-    done = (written - existing, existing, deleted, rows.count - newest + superseded + dead + seconds)
+    done = (written - existing, existing, deleted + emptied, count - newest + superseded + dead + passed_over)
     return dict(zip(EFFECTS, done, strict=True)) | unavailable
 
 
@@ -213,5 +217,6 @@ def withdraw(
     with found_by_index(cur):
         cur.execute(withdraw_rows, replaced)
         withdrawn = cur.rowcount
-    cur.execute(Q["withdraw_tombstones"], replaced | {"target": target.table})
+    for query in ("withdraw_tombstones", *(["withdraw_truncations"] if target.order_by == SOURCE_ORDER else [])):
+        cur.execute(Q[query], replaced | {"target": target.table})
     return {"withdrawn": withdrawn}

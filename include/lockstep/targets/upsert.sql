@@ -55,7 +55,7 @@ select s.pipeline, exists (
     select from lockstep.stream o
     where o.pipeline = s.pipeline and coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')
         <> coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')) as of_several_topics
-from lockstep.stream s where s.stream_id = (select n._stream from newest n limit 1)
+from lockstep.stream s where s.stream_id = coalesce((select n._stream from newest n limit 1), %(stream)s)
 
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n). A former owner's row is not.
@@ -162,3 +162,10 @@ delete from lockstep.tombstone d using lockstep.claim k
 where d.target = %(target)s and k.batch_id = %(batch_id)s and k.expects = 'batch'
   and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
   and d.stream_id = k.stream_id and d."offset" >= lower(k.offsets) and d."offset" < upper(k.offsets)
+
+-- name: withdraw_truncations
+-- Truncations of the source by a replayed record.
+delete from lockstep.source_truncation f using lockstep.claim k
+where f.target = %(target)s and k.batch_id = %(batch_id)s and k.expects = 'batch'
+  and (%(stream_id)s is null or k.stream_id = %(stream_id)s)
+  and f.stream_id = k.stream_id and f."offset" >= lower(k.offsets) and f."offset" < upper(k.offsets)

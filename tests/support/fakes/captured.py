@@ -30,13 +30,14 @@ class CapturedTable:
     """A table, and everything that its connector has sent. Rows are dicts of name, doc and photo by id.
 
     With `schemas`, records carry their schemas. With `flat`, they are rows without an envelope. Without `tombstones`, none
-    follows a deletion.
+    follows a deletion. With `truncates`, a step may empty the table.
     """
 
     seed: int
     schemas: bool = False
     flat: bool = False
     tombstones: bool = True
+    truncates: bool = False
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     sent: list[CapturedRecord] = field(default_factory=list)
 
@@ -50,10 +51,14 @@ class CapturedTable:
     def state(self, read: Iterable[CapturedRecord]) -> dict[int, dict[str, Any]]:
         """Returns the rows as of the last changes, by the source's log, that these records tell of."""
         reached: dict[bytes, int] = {}
+        emptied = 0
         for record in read:
-            if record.key is not None:
+            if record.key is None:
+                emptied = max(emptied, record.lsn)
+            else:
                 reached[record.key] = max(reached.get(record.key, 0), record.lsn)
-        return dict(row for key, lsn in reached.items() if (row := self._states[key][lsn]) is not None)
+        its = {key: self._states[key][lsn] for key, lsn in reached.items() if lsn > emptied}
+        return dict(row for row in its.values() if row is not None)
 
     def snapshot(self) -> None:
         """Sends every row as it is, as an incremental snapshot does."""
@@ -61,11 +66,16 @@ class CapturedTable:
             self._send("r", key, None, row)
 
     def truncate(self) -> None:
-        """Empties the table at once. The connector does not send again what was before."""
-        self.rows, self._changes = {}, []
-        self.lsn += 8
-        value = self._wrapped({"op": "t", "before": None, "after": None, "source": self._source("t")}, [])
-        self.sent.append(CapturedRecord(None, value, self.lsn))
+        """Empties the table at once."""
+        self.rows = {}
+        self._committed, self.lsn = self.lsn, self.lsn + 8
+        source = self._source("t")
+        payload: dict[str, Any] = {"op": "t", "before": None, "after": None, "source": source}
+        if self.flat:
+            payload = {"__op": "t"} | {f"__source_{name}": value for name, value in source.items()}
+        record = CapturedRecord(None, self._wrapped(payload, []), self.lsn)
+        self.sent.append(record)
+        self._changes.append([record])
 
     def step(self) -> list[CapturedRecord]:
         """Does something to the table, or to the connector. Returns the records that are sent of it."""
@@ -73,6 +83,8 @@ class CapturedTable:
         for _ in range(self.random.randint(1, 4)):
             acts = [*[self.insert] * 4, *[self.update] * 5, self.delete, self.move]
             self.random.choice(acts)()
+        if self.truncates and self.random.random() < 0.12:
+            self.truncate()
         if self.random.random() < 0.15:
             self.snapshot()
         if self.random.random() < 0.3:

@@ -95,7 +95,10 @@ def _print(found: Tried, lines: int) -> None:
 def _others(found: Tried) -> Iterable[tuple[int, str]]:
     for gone in found.deletions:
         key = ", ".join(f"{name} {cell(value)}" for name, value in gone.key.items())
-        yield gone.line, f"{gone.line}: deletes {key} from {gone.table}"
+        what = f"deletes {key} from {gone.table}"
+        if all(value is None for value in gone.key.values()):
+            what = f"truncates {gone.table}: every row from before it in the source's log goes"
+        yield gone.line, f"{gone.line}: {what}"
     for old in found.superseded:
         yield old.line, f"{old.line}: superseded by line {old.by}"
     for line in found.filtered:

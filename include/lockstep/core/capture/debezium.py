@@ -22,7 +22,8 @@ UNAVAILABLE_COLUMN = Column(UNAVAILABLE, "string")
 SOURCE_ORDER_COLUMN = Column(SOURCE_ORDER, "binary")
 BY_LOG, BY_SOURCE = "log", "source"
 ORDERS = (BY_LOG, BY_SOURCE)
-ON_TRUNCATE = ("refuse", "apply")
+APPLY = "apply"
+ON_TRUNCATE = ("refuse", APPLY)
 # How a value may be written that its schema, or its type in JSON, does not explain.
 VALUE_UNITS = {
     "date": ("days",),
@@ -42,7 +43,8 @@ class Debezium:
     `wire=Avro(subject=...)`.
 
     With `order="source"`, the newest change of a row is the last one of the source's log. The target then has a column
-    `_source_order bytea`. With `log`, it is the last one of the topic. `on_truncate` is `refuse`.
+    `_source_order bytea`. With `log`, it is the last one of the topic. A truncation of the table stops the batch. With
+    `on_truncate="apply"`, which needs `order="source"`, it deletes every row from before it.
     """
 
     schema: str
@@ -112,8 +114,8 @@ def _refuse_bad_order(order: str, on_truncate: str) -> None:
         raise BadDefinition(f"format.order is {order!r}: it must be {' or '.join(ORDERS)}")
     if on_truncate not in ON_TRUNCATE:
         raise BadDefinition(f"format.on_truncate is {on_truncate!r}: it must be {' or '.join(ON_TRUNCATE)}")
-    if on_truncate == "apply":
+    if on_truncate == APPLY and order != BY_SOURCE:
         raise BadDefinition(
-            "format.on_truncate is 'apply': a truncation that a replay repeats is not applied yet: say 'refuse', "
-            "and see docs/formats.md for the steps by hand"
+            "format.on_truncate is 'apply': in the order of the topic nothing says which rows of other partitions are older "
+            f"than a truncation: say order='{BY_SOURCE}' too, or on_truncate='refuse'"
         )

@@ -143,16 +143,23 @@ def changes_by_key(
     for row in staged:
         by_key.setdefault(tuple(row[name] for name in names), []).append(row)
     deletions, replaced = [], []
+    emptied = max((row["_offset"] for row in staged if is_of_no_key(row, names)), default=None)
     for key, its in by_key.items():
         winner = next((row["_offset"] for row in its if kept and (row["_offset"], row["_ordinal"]) in kept), None)
         tombstones = [row["_offset"] for row in its if row["_deleted"]]
         if winner is None and tombstones:
             winner = max(tombstones)
+        winner = emptied if winner is None and kept is not None else winner
         if winner is not None and winner in tombstones:
             deletions.append(Deletion(winner, target.table, dict(zip(names, key, strict=True))))
         if kept is not None:
             replaced += [SupersededRow(row["_offset"], target.table, winner) for row in its if row["_offset"] != winner]
     return sorted(deletions, key=lambda each: each.line), sorted(replaced, key=lambda each: each.line)
+
+
+def is_of_no_key(row: Mapping[str, Any], key: Sequence[str]) -> bool:
+    """Returns True for a deletion of every row: the source's table was truncated."""
+    return bool(row["_deleted"]) and bool(key) and all(row[name] is None for name in key)
 
 
 def verdict_of(document: Mapping[str, Any] | None, errors: Sequence[str]) -> Verdict:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lockstep.core.capture.debezium import Debezium
+from lockstep.core.formats.registered import Protobuf
 from lockstep.core.pipeline.columns import MAX_PRECISION, digits
 from lockstep.core.pipeline.definition import BY_SPARK, Avro, Json
 from lockstep.core.pipeline.guarantees import commit_unit
@@ -31,13 +33,16 @@ RECORD_BY_RECORD = {
     "strict": "looks at each record's field names",
     "rest": "gathers other fields record by record",
 }
+ENVELOPE = "the envelope's columns come from each record's key, time and headers"
 
 
 class Way(StrEnum):
     """The ways of a batch's records."""
 
     PROCESS = "process"  # this process reads and decodes by columns
-    TASKS = "tasks"  # tasks of Spark do the same, and leave other records to Spark's decoder
+    TASKS = (
+        "tasks"  # tasks of Spark do the same, or judge each record in Python; they leave the others to Spark's decoder
+    )
     SPARK = "spark"  # Spark's source reads, and Spark or its Python decodes
 
 
@@ -70,13 +75,14 @@ def route(
     `left` says that this process has met a record that it cannot decode by columns. `died` says that a record has killed
     its reader.
     """
-    if reason := needs_spark(folder):
+    has_died = "a reader of this batch has died, and Spark's source finds the record" if died else None
+    if reason := needs_spark(folder) or has_died:
         return Route(Way.SPARK, reason)
-    if died:
-        return Route(Way.SPARK, "a reader of this batch has died, and Spark's source finds the record")
     if left:
         return Route(Way.TASKS, "a record of this run does not decode by columns, and Spark's decoder judges it")
     offsets = sum(item.offsets.span for item in ranges)
+    if is_judged(folder.pipeline):  # a record that ends its reader ends a task's, and not this process
+        return Route(Way.TASKS, f"tasks read, decode and stage {type(folder.pipeline.format).__name__} in one pass")
     if offsets > max_offsets:
         return Route(Way.TASKS, f"{offsets:,} offsets, more than the {max_offsets:,} that one process reads")
     commits = len(ranges) if commit_unit(folder.pipeline.guarantee) == CommitUnit.STREAM else 0
@@ -88,7 +94,7 @@ def route(
 def usual_route(folder: PipelineFolder) -> Route:
     """Returns the way of small batches, as far as the definition alone decides it."""
     small = route(folder, [])
-    if small.way is Way.SPARK:
+    if small.way is not Way.PROCESS:
         return small
     reason = f"batches of up to {MAX_OFFSETS_IN_PROCESS:,} offsets; Spark's tasks read larger ones"
     return Route(small.way, reason)
@@ -103,7 +109,14 @@ def needs_spark(folder: PipelineFolder) -> str | None:
         return "a transform makes the rows"
     if len(pipeline.targets) > 1:
         return f"{len(pipeline.targets)} targets take the rows of one read"
+    if is_judged(pipeline):
+        return None if pipeline.envelope is None else ENVELOPE
     return not_by_columns(pipeline)
+
+
+def is_judged(pipeline: Pipeline) -> bool:
+    """Returns True for a format that Python decodes record by record, also where it takes plain ones by columns."""
+    return isinstance(pipeline.format, Debezium | Protobuf)
 
 
 def not_by_columns(pipeline: Pipeline) -> str | None:
@@ -115,7 +128,7 @@ def not_by_columns(pipeline: Pipeline) -> str | None:
         if getattr(format_, option, None):
             return f"format.{option} {what}"
     if pipeline.envelope is not None:
-        return "the envelope's columns come from each record's key, time and headers"
+        return ENVELOPE
     if isinstance(format_, Avro):  # one reader of bytes for each type of a schema: no column is in doubt
         return None
     if odd := next((column for column in format_.columns if not read_alike(column)), None):

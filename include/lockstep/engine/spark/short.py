@@ -5,12 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+from lockstep.core.planning.routes import is_judged
 from lockstep.engine.short_way import LEFT_SCHEMA, ShortWay
 from lockstep.engine.sinks.stretches import LEFT_OUT
 from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
-from lockstep.engine.straight import Straight
-from lockstep.formats import decoder_by_columns
+from lockstep.engine.straight import Straight, decode_directly
+from lockstep.formats import decoder_by_columns, decoder_in_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
+    from lockstep.engine.straight import Decoded
     from lockstep.formats import Decode
 
     Parts = Sequence[tuple[StreamRange, ...]]
@@ -31,7 +36,7 @@ def written(
     parts: Parts, folder: PipelineFolder, records: Read, writer: TaskWriter, registry: Registry | None = None
 ) -> tuple[tuple[Any, ...], Parts]:
     """Writes each part in one worker that reads and decodes it, too. Returns reports, and the parts that are left."""
-    straight = Straight(records, tuple(parts), _decode(folder, registry), keeps_bytes=folder.quarantines)
+    straight = Straight(records, tuple(parts), _decoded(folder, registry))
     found = _numbers(len(parts)).mapInArrow(partial(straight.write, writer), in_spark(writer.schema)).collect()
     numbers = {row[0] for row in found if row.stream_id == LEFT_OUT}
     left = [part for number, part in enumerate(parts) if number in numbers]
@@ -45,9 +50,22 @@ def shortened(
 
     With `says_end`, each task's last row is `END`.
     """
-    decode, mine = _decode(folder, registry), tuple(map(tuple, parts))
+    decode = _nothing if is_judged(folder.pipeline) else _decode(folder, registry)
+    mine = tuple(map(tuple, parts))
     way = ShortWay(records, mine, decode, keeps_bytes=folder.quarantines, says_end=says_end)
     return _numbers(len(parts)).mapInArrow(way.left, in_spark(LEFT_SCHEMA))
+
+
+def _decoded(folder: PipelineFolder, registry: Registry | None) -> Decoded:
+    """Returns the function that decodes a task's records."""
+    if is_judged(folder.pipeline):
+        return decoder_in_python(folder.pipeline, registry, keeps_bytes=folder.quarantines)
+    return partial(decode_directly, decode=_decode(folder, registry), keeps_bytes=folder.quarantines)
+
+
+def _nothing(_values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
+    """Leaves all values to Spark."""
+    return np.array([], np.int64), pa.RecordBatch.from_pylist([], schema=pa.schema([]))
 
 
 def _decode(folder: PipelineFolder, registry: Registry | None) -> Decode:

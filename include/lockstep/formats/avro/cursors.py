@@ -1,4 +1,4 @@
-"""Steps over the bytes of many Avro records at once. Each record has a cursor that never leaves its own bytes."""
+"""Steps over the bytes of many Avro or Protobuf records at once. Each has a cursor that never leaves its own bytes."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ class Cursors:
 
     def numbers(self, rows: Places) -> Places:
         """Reads a zigzag number of at most 64 bits from each row. A refused row has any number."""
+        values = self.varints(rows)
+        return (values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64)
+
+    def varints(self, rows: Places) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """Reads a number of at most 64 bits, seven to a byte, from each row. A refused row has any number."""
         at, ends = self._at[rows], self._ends[rows]
         bad = at >= ends
         byte = self._byte(at)
@@ -63,7 +68,16 @@ class Cursors:
             longer = longer[~wrong & (byte >= LAST_BYTE_BELOW)]
         self._at[rows] = at
         self.refuse(rows, bad)
-        return (values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64)
+        return values
+
+    def tagged(self, tag: bytes) -> Places:
+        """Returns the rows whose next bytes are these, and steps over them."""
+        found = self._ends - self._at >= len(tag)
+        for place, byte in enumerate(tag):
+            found &= self._byte(self._at + place) == byte
+        rows = np.flatnonzero(found)
+        self._at[rows] += len(tag)
+        return rows
 
     def spans(self, rows: Places, sizes: Places) -> tuple[Places, Places]:
         """Steps over so many bytes in each row, and returns where they begin and end. A refused row has none."""

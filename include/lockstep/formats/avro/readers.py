@@ -97,8 +97,11 @@ def _fixed(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:
 
 
 def _string(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:
-    """Reads text. Refuses text that is no UTF-8, and text with NUL, which Postgres cannot hold."""
-    array = _bytes(cursors, rows, field)
+    return as_text(cursors, rows, _bytes(cursors, rows, field))
+
+
+def as_text(cursors: Cursors, rows: Places, array: pa.Array) -> pa.Array:
+    """Returns bytes that were read as text. Refuses those that are no UTF-8, or hold NUL, which Postgres does not."""
     _, offsets, data = array.buffers()
     if data is not None and data.size:
         nuls = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lockstep.core.capture.debezium import BY_SOURCE, SOURCE_ORDER_COLUMN
+from lockstep.core.capture.debezium import APPLY, BY_SOURCE, SOURCE_ORDER_COLUMN
 from lockstep.core.pipeline.columns import NUL
 from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 from lockstep.formats.debezium.change import (
@@ -19,11 +19,17 @@ from lockstep.formats.debezium.change import (
     json_document,
     schemas_of,
 )
-from lockstep.formats.debezium.meaning import is_as_it_stands, reader_by_schema, reader_without_schema
+from lockstep.formats.debezium.meaning import (
+    identity_of,
+    is_as_it_stands,
+    quick_taker,
+    reader_by_schema,
+    reader_without_schema,
+)
 from lockstep.formats.debezium.source_order import source_order
-from lockstep.formats.debezium.unavailable import placeholder_test
+from lockstep.formats.debezium.unavailable import placeholder_test, placeholder_texts
 from lockstep.formats.rows import RecordOutcome
-from lockstep.formats.values import BITS, taker
+from lockstep.formats.values import taker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +63,8 @@ class ChangeDecoder:
         self._of_key = of_key or json_document
         self._columns = tuple(column for column in format_.columns if column is not SOURCE_ORDER_COLUMN)
         self._is_ordered = format_.order == BY_SOURCE
-        self._deleted: tuple[bytes | None, bytes | None] = None, None  # key and order of the newest deletion
+        self._applies_truncations = format_.on_truncate == APPLY
+        self.forget_deletion()
         self._keys = tuple(column for name in format_.key for column in format_.columns if column.name == name)
         self._units = dict(format_.units)
         self._sides = SchemasOfSides()
@@ -65,6 +72,16 @@ class ChangeDecoder:
         self._planned: Sequence[tuple[Column, Take]] | None = None
         self._planned_schemas: Schemas = None
         self._is_unavailable = placeholder_test(format_.placeholder_bytes)
+        self.placeholders = placeholder_texts(format_.placeholder_bytes)
+
+    @property
+    def deleted_key(self) -> bytes | None:
+        """Returns the key of the newest deletion, if a tombstone of this key would have its order."""
+        return self._deleted[0]
+
+    def forget_deletion(self) -> None:
+        """Forgets the newest deletion."""
+        self._deleted: tuple[bytes | None, bytes | None] = None, None  # its key and its order
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
         """Returns the outcome of a record."""
@@ -78,7 +95,7 @@ class ChangeDecoder:
             if change.operation == MESSAGE:
                 return RecordOutcome(filtered=True)
             if change.operation == TRUNCATE:
-                return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
+                return self._truncation(change)
             return self._deletion(key, change) if change.operation == DELETE else self._row(change, key)
         except ValueError as error:
             return RecordOutcome(reason=str(error))
@@ -103,9 +120,19 @@ class ChangeDecoder:
                 except (TypeError, ValueError) as error:
                     raise _of_column(column, error) from None
         if self._is_ordered:
-            self._deleted = (None, None) if key == self._deleted[0] else self._deleted
+            if key == self._deleted[0]:
+                self.forget_deletion()
             values[SOURCE_ORDER] = source_order(change.source, change.operation)
         return RecordOutcome(values | {UNAVAILABLE: ",".join(marked)} if marked else values)
+
+    def _truncation(self, change: CapturedChange) -> RecordOutcome:
+        """Returns a deletion of no key at the change's place. Refuses the batch where it is not to be applied."""
+        if not self._applies_truncations:
+            return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}")
+        try:
+            return RecordOutcome({SOURCE_ORDER: source_order(change.source, change.operation)}, deleted=True)
+        except ValueError as error:  # a reject would leave the rows, and nobody would know
+            return RecordOutcome(refusal=f"{self._pipeline}: {TRUNCATED}: {error}")
 
     def _deletion(self, key: bytes | None, change: CapturedChange | None) -> RecordOutcome:
         """Returns the deletion by the Kafka key, else by what the record itself says of the row."""
@@ -156,7 +183,7 @@ class ChangeDecoder:
         if value is None:
             return None
         try:
-            return self._taker(column, schemas)(value)
+            return self.taker(column, schemas)(value)
         except (TypeError, ValueError) as error:
             raise _of_column(column, error) from None
 
@@ -170,7 +197,7 @@ class ChangeDecoder:
     def _lazy_taker(self, column: Column, schemas: Schemas) -> Take:
         """Returns the taker, or one that raises the reason why there is none."""
         try:
-            return self._taker(column, schemas)
+            return self.taker(column, schemas)
         except ValueError as error:
             reason = str(error)
 
@@ -179,39 +206,21 @@ class ChangeDecoder:
 
         return refuse
 
-    def _taker(self, column: Column, schemas: Schemas) -> Take:
+    def taker(self, column: Column, schemas: Schemas) -> Take:
+        """Returns a function from a field's value to the column's. Raises `ValueError` if no value of the schema fits."""
         schema = None if schemas is None else schemas.get(column.name)
         if schemas is not None and schema is None:
             raise ValueError("its schema is not Connect's: it does not name this field")
-        known = (column.name, None if schema is None else _identity(schema))
+        known = (column.name, None if schema is None else identity_of(schema))
         if known not in self._takers:
             unit = self._units.get(column.name)
             read = reader_without_schema(column, unit) if schema is None else reader_by_schema(schema, column, unit)
             take = taker(column)
-            self._takers[known] = _quick(column, read, take, is_plain=schema is None or is_as_it_stands(schema))
+            self._takers[known] = quick_taker(column, read, take, is_plain=schema is None or is_as_it_stands(schema))
         return self._takers[known]
 
 
 _NO_JSON = object()
-
-
-def _quick(column: Column, read: Take, take: Take, *, is_plain: bool) -> Take:
-    """Returns a function that reads and takes a value, and looks first for one that is taken as it stands.
-
-    `is_plain` says that the reader leaves texts, truths and whole numbers as they are.
-    """
-
-    def slow(value: Any) -> Any:
-        return take(read(value))
-
-    if column.type in BITS and is_plain:
-        low, high = -(1 << BITS[column.type] - 1), 1 << BITS[column.type] - 1
-        return lambda value: value if type(value) is int and low <= value < high else slow(value)
-    if column.type == "string" and is_plain:
-        return lambda value: value if type(value) is str and value.isascii() and NUL not in value else slow(value)
-    if column.type == "boolean" and is_plain:
-        return lambda value: value if type(value) is bool else slow(value)
-    return slow
 
 
 def _of_column(column: Column, error: Exception) -> ValueError:
@@ -220,13 +229,6 @@ def _of_column(column: Column, error: Exception) -> ValueError:
         return ValueError(f"column {column.name}: not a {column.type}")
     text = str(error)
     return ValueError(text if text.startswith("column ") else f"column {column.name}: {text}")
-
-
-def _identity(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns everything of a field's schema that its reader depends on, as texts."""
-    parameters = schema.get("parameters")
-    scale = parameters.get("scale") if isinstance(parameters, dict) else None
-    return str(schema.get("type")), str(schema.get("name")), str(scale)
 
 
 def _plain_text(key: bytes) -> Any:

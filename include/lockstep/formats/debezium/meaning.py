@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import quoted
+from lockstep.core.pipeline.columns import NUL
 from lockstep.formats.debezium.exact import (
     as_whole,
     base64_bytes,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
 
     Read = Callable[[Any], Any]
+    Take = Callable[[Any], Any]
 
 TIME, CONNECT, DATA = "io.debezium.time.", "org.apache.kafka.connect.data.", "io.debezium.data."
 WHOLE = frozenset(BITS)
@@ -145,3 +147,29 @@ def _text_reader(kind: str, unit: str | None) -> Read:
     if kind not in TEXT_READERS:
         raise ValueError(f"text does not become a {kind}")
     return TEXT_READERS[kind]
+
+
+def quick_taker(column: Column, read: Take, take: Take, *, is_plain: bool) -> Take:
+    """Returns a function that reads and takes a value, and looks first for one that is taken as it stands.
+
+    `is_plain` says that the reader leaves texts, truths and whole numbers as they are.
+    """
+
+    def slow(value: Any) -> Any:
+        return take(read(value))
+
+    if column.type in BITS and is_plain:
+        low, high = -(1 << BITS[column.type] - 1), 1 << BITS[column.type] - 1
+        return lambda value: value if type(value) is int and low <= value < high else slow(value)
+    if column.type == "string" and is_plain:
+        return lambda value: value if type(value) is str and value.isascii() and NUL not in value else slow(value)
+    if column.type == "boolean" and is_plain:
+        return lambda value: value if type(value) is bool else slow(value)
+    return slow
+
+
+def identity_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns everything of a field's schema that its reader depends on, as texts."""
+    parameters = schema.get("parameters")
+    scale = parameters.get("scale") if isinstance(parameters, dict) else None
+    return str(schema.get("type")), str(schema.get("name")), str(scale)

@@ -10,6 +10,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -31,6 +34,20 @@ def source_order(source: Mapping[str, Any], operation: str) -> bytes:
     stamp = source.get("ts_ms")
     time = 0 if is_snapshot or stamp is None else _number(stamp, "ts_ms")
     return b"".join((kind, commit, SNAPSHOT if is_snapshot else STREAMED, change, _bytes(time)))
+
+
+def orders_of_postgres(lsn: np.ndarray, before: np.ndarray, time: np.ndarray, snapshots: np.ndarray) -> pa.Array:
+    """Returns the places of many changes of Postgres.
+
+    They come from `lsn`, the commit `before` each and its `time`, as `uint64`, 0 where there is none. `snapshots` are flags.
+    """
+    rows = len(lsn)
+    kind, streamed = np.full((rows, 1), ord("P"), np.uint8), np.where(snapshots, SNAPSHOT[0], STREAMED[0])
+    numbers = [np.maximum(lsn, before), lsn, np.where(snapshots, np.uint64(0), time)]
+    commit, change, stamp = (each.astype(">u8").view(np.uint8).reshape(rows, NUMBER_BYTES) for each in numbers)
+    octets = np.concatenate([kind, commit, streamed.astype(np.uint8)[:, None], change, stamp], axis=1)
+    offsets = np.arange(rows + 1, dtype=np.int32) * octets.shape[1]
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
 
 
 def _place(source: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:

@@ -18,8 +18,7 @@ def placeholder_test(raw: bytes) -> Callable[[Any], bool]:
     `raw` are the placeholder's bytes. Text and bytes are the placeholder. An array holds it, or its bytes as numbers. A
     map has it as name and value, also where the map is written as text.
     """
-    text = raw.decode(errors="replace")
-    alone = {text, b64encode(raw).decode(), urlsafe_b64encode(raw).decode(), raw.hex(), raw, _map_as_text(text)}
+    text, alone = raw.decode(errors="replace"), {*placeholder_texts(raw), raw}
     of_uuids = str(UUID(bytes=md5(raw, usedforsecurity=False).digest(), version=3))
     numbers = (list(raw), memoryview(raw).cast("b").tolist())  # Java's bytes have a sign
 
@@ -34,6 +33,12 @@ def placeholder_test(raw: bytes) -> Callable[[Any], bool]:
         return bool(value == {text: text})
 
     return is_unavailable
+
+
+def placeholder_texts(raw: bytes) -> frozenset[str]:
+    """Returns the texts that stand for an unavailable value."""
+    text = raw.decode(errors="replace")
+    return frozenset({text, b64encode(raw).decode(), urlsafe_b64encode(raw).decode(), raw.hex(), _map_as_text(text)})
 
 
 def _map_as_text(text: str) -> str:

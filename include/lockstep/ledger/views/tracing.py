@@ -10,7 +10,8 @@ from psycopg2 import DataError, errors, sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Append, History, Pipeline
-from lockstep.core.pipeline.targets import WithTotals, asked_key
+from lockstep.core.pipeline.targets import Upsert, WithTotals, asked_key
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.core.states import CoverageKind
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -124,10 +125,20 @@ def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cu
     origin = maybe(cur)
     if origin is None:
         shown = ", ".join(f"{c} = {k!r}" for c, k in zip(columns, key, strict=True))
-        what = "came from no stream of this ledger" if row else "is not there, and no tombstone says that it was"
+        what = "came from no stream of this ledger" if row else _why_gone(cur, pipeline)
         raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
     is_deleted = row is None or bool(row.get("_deleted"))
     return {"row": row, "deleted": is_deleted, "contributions": [_told(c) for c in contributions]} | _named(origin)
+
+
+def _why_gone(cur: cursor, pipeline: Pipeline) -> str:
+    """Says why a row without a tombstone is not there. A truncation of the source leaves none behind."""
+    target = pipeline.first
+    if isinstance(target, Upsert) and target.order_by == SOURCE_ORDER:
+        cur.execute(Q["last_truncation"], {"target": target.table, "pipeline": pipeline.name})
+        if found := maybe(cur):
+            return f"is not there; its source's table was truncated at {found.place} offset {found.offset}"
+    return "is not there, and no tombstone says that it was"
 
 
 def _contributions(cur: cursor, pipeline: Pipeline, key: Mapping[str, str]) -> list[Any]:

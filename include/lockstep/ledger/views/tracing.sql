@@ -67,6 +67,12 @@ order by c.stream_id desc, c."offset" desc
 select stream_id, "offset" from lockstep.tombstone d where d.target = %(target)s
   and array(select v.value from jsonb_array_elements_text(d.key) with ordinality v (value, place) order by v.place) = %(key)s
 
+-- name: last_truncation
+-- The last truncation of a table's source.
+select s.topic || '-' || s.partition as place, f."offset"
+from lockstep.source_truncation f join lockstep.stream s using (stream_id)
+where f.target = %(target)s and s.pipeline = %(pipeline)s order by f."order" desc limit 1
+
 -- name: record_of_tombstone
 -- That record, and the attempt that owns it.
 select s.topic, s.partition, d."offset", m.batch_id, m.token, a.dag_id, a.dag_run_id

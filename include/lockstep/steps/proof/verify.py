@@ -32,9 +32,7 @@ from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
 from lockstep.steps.proof.verify_totals import recomputed
 from lockstep.steps.proof.verify_upsert import upserted
 from lockstep.steps.proof.verify_windows import recounted
-from lockstep.targets.proof import accumulated
-from lockstep.targets.proof.versioned import versions_checks
-from lockstep.targets.proof.windowed import windowed_checks
+from lockstep.targets.proof.by_ledger import checks_by_ledger
 from lockstep.targets.rows import found_by_index
 from lockstep.targets.table.fit import types_of_target
 
@@ -157,13 +155,7 @@ def _of_database(
     ]
     for target in pipeline.targets:
         found = feed_checks(cur, pipeline.name, target)
-        match target:
-            case Accumulate():
-                found = [*accumulated.checks(cur, pipeline.name, target), *found]
-            case History():
-                found = [*versions_checks(cur, pipeline.name, target), *found]
-            case Windows():
-                found = [*windowed_checks(cur, pipeline.name, target), *found]
+        found = [*checks_by_ledger(cur, pipeline.name, target), *found]
         checks += [replace(check, name=ledger.check_name(pipeline, target, check.name)) for check in found]
     checks += _of_owners(cur, pipeline)
     cur.execute("set local enable_nestloop = on")

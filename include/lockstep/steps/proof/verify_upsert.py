@@ -16,6 +16,7 @@ from lockstep.formats.second_reading import DELETED, FILTERED, REJECTED
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.proof.decoded import Decoded, Newest, may_change_rows
+from lockstep.targets.proof.truncated import mark_truncated
 from lockstep.targets.table.fit import require_columns
 
 if TYPE_CHECKING:
@@ -46,10 +47,15 @@ def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombston
             gathered.read(stream)
         if gathered.unplaced:
             return _not_provable(target, f"parsers may differ over the key of {gathered.unplaced} records")
-        if not log.results:
-            newest.mark_erased(pipeline.name)
         starts = {stream.stream_id: log.log_start(stream) for stream in streams}
-        return [_coordinates(gathered, starts), _contents(gathered, may_change=may_change_rows(cur, target.table))]
+        wrong = Wrong()
+        if not log.results:
+            mark_truncated(cur, pipeline.name, target, starts, wrong)
+            newest.mark_erased(pipeline.name)
+        return [
+            _coordinates(gathered, starts, wrong),
+            _contents(gathered, may_change=may_change_rows(cur, target.table)),
+        ]
 
 
 class _Gathered:
@@ -90,8 +96,7 @@ class _Gathered:
         return [pc.match_substring(unsure, f",{name},") for name in self._needed]
 
 
-def _coordinates(gathered: _Gathered, starts: dict[int, int]) -> PromiseCheck:
-    wrong = Wrong()
+def _coordinates(gathered: _Gathered, starts: dict[int, int], wrong: Wrong) -> PromiseCheck:
     gathered.newest.misplaced(starts, wrong)
     out = gathered.newest.left_out(starts)
     left = [f"{out.of_others} rows of streams that this log does not hold"] if out.of_others else []

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.pipeline.definition import Append, History, Windows
-from lockstep.core.pipeline.targets import WithTotals, row_key
+from lockstep.core.pipeline.targets import Upsert, WithTotals, row_key
+from lockstep.core.records import SOURCE_ORDER
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import every, one
 from lockstep.targets.rows import found_by_index, staged_rows
+from lockstep.targets.source_truncation import is_truncation
 from lockstep.targets.table.fit import types_of_target
 from lockstep.targets.totals import written_pieces
 from lockstep.targets.windows import windowed_pieces
@@ -94,6 +96,10 @@ def _parts(cur: cursor, target: Target, attempt: AttemptId, place: int, event_ti
         staged = sql.SQL(Q["of_staged_keys"]).format(**parts)
         before, after = [staged], [staged]
     parts["before_keys"] = each_name("b.{}", named)
+    if isinstance(target, Upsert) and target.order_by == SOURCE_ORDER:  # a truncation of the source has no key
+        names = {"target_keys": each_name("o.{}", key), "is_truncation": is_truncation(key)}
+        before.append(sql.SQL(Q["of_older_keys"]).format(**parts, **names))
+        after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))
     if isinstance(target, History):  # versions beside those of the offsets may end at other moments
         before.append(sql.SQL(Q["of_offsets_keys"]).format(**parts))
         after.append(sql.SQL(Q["of_kept_keys"]).format(**parts))

@@ -46,6 +46,11 @@ select t.* from {target} t where ({keys}) in ({wanted_keys}) and not exists (
 -- Keys that the attempt's winners staged.
 select {staged_keys} from {rows} t
 
+-- name: of_older_keys
+-- Keys of rows from before a truncation of the source that the attempt's winners staged.
+select {target_keys} from {target} o where exists (
+    select from {rows} t where {is_truncation} and (o._source_order >= t._source_order) is not true)
+
 -- name: of_replaced_keys
 -- Keys that the segments to be replaced have added to.
 select {kept_keys} from lockstep.contribution c

@@ -1,0 +1,235 @@
+"""Decodes many Protobuf records at once by columns, if the result is what the decoder makes of each alone.
+
+Takes flat messages as serializers write them: each field once at most, in the order of the numbers. Leaves all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
+from lockstep.formats.avro.cursors import Cursors
+from lockstep.formats.avro.readers import as_text
+from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
+from lockstep.formats.protobuf.bounds import TYPE_WORDS, wire_type
+from lockstep.formats.protobuf.descriptors import FIRST, MessageWriters
+from lockstep.formats.protobuf.values import default_of
+from lockstep.formats.values import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lockstep.core.formats.registered import Protobuf
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.registry import Registry
+    from lockstep.formats.avro.cursors import Flags, Places
+    from lockstep.formats.protobuf.messages import MessageType
+
+    Read = Callable[[Cursors, Places], pa.Array]
+
+BODY_BEGINS = HEAD_BYTES + 1  # behind one byte of zero, which names the schema's first message
+# A field's type → the columns that take each of its values as it stands.
+FLAT_COLUMNS: dict[str, tuple[str, ...]] = {
+    "bool": ("boolean",),
+    "string": ("string",),
+    "bytes": ("binary",),
+    "float": ("float", "double"),
+    "double": ("double",),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), ("int", "bigint")),
+    **dict.fromkeys(("uint32", "fixed32", "int64", "sint64", "sfixed64"), ("bigint",)),
+    "uint64": (),
+    "fixed64": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageField:
+    """A field of a flat message, with the bytes of its tag. `column` is None for a field that no column takes."""
+
+    tag: bytes
+    kind: str
+    column: Column | None
+    default: Any
+
+
+class ProtobufColumns:
+    """The decoder by columns of one task's records."""
+
+    def __init__(self, pipeline: Pipeline, format_: Protobuf, registry: Registry, needed: frozenset[str]) -> None:
+        self._format = format_
+        self._needed = needed
+        self._limits = pipeline.record_limits
+        self._writers = MessageWriters(schemas(registry, PROTOBUF), pipeline.record_limits)
+        self._fields: dict[int, tuple[MessageField, ...] | None] = {}
+
+    def __call__(self, values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""
+        schema = pa.schema([(column.name, arrow_type(column)) for column in self._format.columns])
+        places, parts = [np.array([], np.int64)], [pa.RecordBatch.from_pylist([], schema=schema)]
+        for taken, batch in self._by_schema(values):
+            places.append(taken)
+            parts.append(batch)
+        if len(parts) == 2:  # noqa: PLR2004 - nothing, and the records of one schema
+            return places[1], parts[1]
+        every = np.concatenate(places)
+        order = np.argsort(every)
+        return every[order], pa.concat_batches(parts).take(pa.array(order))
+
+    def pass_over(self, _judge: Any, _keys: pa.Array) -> None:
+        """Has nothing to say: the decoder judges each record by itself."""
+
+    def _by_schema(self, values: pa.Array) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
+        """Yields the decoded records of each schema id."""
+        _, offsets_at, data = values.buffers()
+        if not len(values) or data is None or self._format.rest:
+            return
+        offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+        begins, ends = offsets[:-1], offsets[1:]
+        octets = np.frombuffer(data, np.uint8)
+        good = (ends - begins >= BODY_BEGINS) & values.is_valid().to_numpy(zero_copy_only=False)
+        good[good] = (octets[begins[good]] == MAGIC[0]) & (octets[begins[good] + HEAD_BYTES] == 0)
+        places = np.flatnonzero(good)
+        heads = octets[begins[places][:, None] + np.arange(1, HEAD_BYTES)]
+        ids = heads.copy().view(">u4")[:, 0] if len(heads) else places
+        for schema_id in np.unique(ids).tolist():
+            mine = places[ids == schema_id]
+            if (fields := self._flat(schema_id)) is not None:
+                cursors = Cursors(data, begins[mine] + BODY_BEGINS, ends[mine])
+                batch = self._decoded(cursors, fields)
+                yield mine[cursors.good], batch if cursors.good.all() else batch.filter(pa.array(cursors.good))
+
+    def _flat(self, schema_id: int) -> tuple[MessageField, ...] | None:
+        """Returns the fields of a schema's first message in order, or None if the decoder must judge each record."""
+        if schema_id not in self._fields:
+            try:
+                message = self._writers.of_id(schema_id, self._format.subject).message(FIRST, self._format.message)
+            except (UnknownSchema, ValueError):
+                return None
+            self._fields[schema_id] = message_fields(message, self._format, self._limits.values)
+        return self._fields[schema_id]
+
+    def _decoded(self, cursors: Cursors, fields: tuple[MessageField, ...]) -> pa.RecordBatch:
+        """Returns the columns of all records. The cursors know which of them are good."""
+        found: dict[str, pa.Array] = {}
+        for each in fields:
+            rows = cursors.tagged(each.tag)
+            array = WIRE_READERS[each.kind](cursors, rows)
+            if each.column is not None:
+                found[each.column.name] = _spread(
+                    array.cast(arrow_type(each.column)), rows, len(cursors.good), each.default
+                )
+        cursors.finish()
+        arrays = []
+        for column in self._format.columns:
+            array = found.get(column.name)
+            array = pa.nulls(len(cursors.good), arrow_type(column)) if array is None else array
+            if column.name in self._needed and array.null_count:
+                cursors.refuse(cursors.rows(), array.is_null().to_numpy(zero_copy_only=False))
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._format.columns])
+
+
+def message_fields(message: MessageType, format_: Protobuf, most_values: int) -> tuple[MessageField, ...] | None:
+    """Returns a message's fields by number, or None if one of them is not read by columns."""
+    columns = {column.name: column for column in format_.columns}
+    fields = sorted(message.fields.values(), key=lambda field: field.number)
+    if len(fields) >= most_values:
+        return None
+    found = []
+    for field in fields:
+        kind, column = TYPE_WORDS[field.type], columns.get(field.name)
+        oneof = field.containing_oneof
+        if (
+            field.is_repeated
+            or field.is_required
+            or kind not in FLAT_COLUMNS
+            or (oneof is not None and len(oneof.fields) > 1)
+            or (column is not None and column.type not in FLAT_COLUMNS[kind])
+        ):
+            return None
+        found.append(MessageField(_varint(field.number << 3 | wire_type(field.type)), kind, column, default_of(field)))
+    return tuple(found)
+
+
+def _spread(array: pa.Array, rows: Places, count: int, default: Any) -> pa.Array:
+    """Returns a value for each of `count` records: that of its row, or the default."""
+    if len(rows) == count:
+        return array
+    at = np.zeros(count, np.int64)
+    at[rows] = np.arange(len(rows))
+    is_there = np.zeros(count, np.bool_)
+    is_there[rows] = True
+    spread = array.take(pa.array(at, mask=~is_there))
+    return spread if default is None else spread.fill_null(pa.scalar(default, array.type))
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits to a byte
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*made, number])
+
+
+def _below(cursors: Cursors, rows: Places, end: int) -> np.ndarray:
+    """Reads numbers, and refuses those that are not below the end."""
+    values = cursors.varints(rows)
+    cursors.refuse(rows, values >= np.uint64(end))
+    return values
+
+
+def _int32(cursors: Cursors, rows: Places) -> pa.Array:
+    values = cursors.varints(rows).view(np.int64)
+    bad: Flags = (values < -(2**31)) | (values >= 2**31)
+    cursors.refuse(rows, bad)
+    return pa.array(np.where(bad, 0, values))
+
+
+def _sint32(cursors: Cursors, rows: Places) -> pa.Array:
+    values = _below(cursors, rows, 1 << 32) & np.uint64((1 << 32) - 1)
+    return pa.array((values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64))
+
+
+def _lengths(cursors: Cursors, rows: Places) -> Places:
+    values = cursors.varints(rows)
+    return np.where(values < np.uint64(1 << 31), values, np.uint64(1 << 31)).astype(np.int64)
+
+
+def _fixed(type_: str) -> Read:
+    size = np.dtype(type_).itemsize
+
+    def fixed(cursors: Cursors, rows: Places) -> pa.Array:
+        octets = np.ascontiguousarray(cursors.fixed(rows, size))
+        return pa.array(octets.view(type_)[:, 0] if len(rows) else np.zeros(0, type_))
+
+    return fixed
+
+
+def _bytes(cursors: Cursors, rows: Places) -> pa.Array:
+    return cursors.texts(rows, _lengths(cursors, rows))
+
+
+WIRE_READERS: dict[str, Read] = {
+    "bool": lambda cursors, rows: pa.array(_below(cursors, rows, 2) == 1),
+    "int32": _int32,
+    "sint32": _sint32,
+    "uint32": lambda cursors, rows: pa.array(
+        (_below(cursors, rows, 1 << 32) & np.uint64((1 << 32) - 1)).view(np.int64)
+    ),
+    "int64": lambda cursors, rows: pa.array(cursors.varints(rows).view(np.int64)),
+    "sint64": lambda cursors, rows: pa.array(cursors.numbers(rows)),
+    "uint64": lambda cursors, rows: pa.array(cursors.varints(rows)),
+    "fixed32": _fixed("<u4"),
+    "sfixed32": _fixed("<i4"),
+    "fixed64": _fixed("<u8"),
+    "sfixed64": _fixed("<i8"),
+    "float": _fixed("<f4"),
+    "double": _fixed("<f8"),
+    "string": lambda cursors, rows: as_text(cursors, rows, _bytes(cursors, rows)),
+    "bytes": _bytes,
+}
