@@ -20,6 +20,7 @@ COMMIT = (
     *("commit.done_unacknowledged", "announce.before"),
 )
 RANGE = ("range.before_copy", "range.copy_mid", "range.published", "range.before_commit", "range.done_unacknowledged")
+LAND = ("land.copied", "land.before_commit", "land.done_unacknowledged")
 TO_VALIDATE = PLAN + STAGE + VALIDATE
 LANES = {
     "live": TO_VALIDATE + COMMIT,
@@ -47,6 +48,12 @@ LANES |= {
     "apart_replay": LANES["apart"],
     "least_live": LANES["apart"],  # at least once
     "most_live": LANES["apart"],  # at most once
+    "once_live": (  # of a table behind a view
+        *("stage.session_up", "range.before_copy", "range.copy_mid", *LAND, "stage.done", *VALIDATE),
+        *(*COMMIT[:3], "commit.shown", *COMMIT[3:]),
+    ),
+    "once_fill": (*LAND, "commit.shown"),
+    "once_again": ("land.cleared", *LAND, "commit.shown"),  # behind an attempt that has copied and died
     "two_live": ("commit.published", "commit.between_targets"),  # of two targets
     "two_fill": ("commit.published", "commit.between_targets"),
     "two_replay": ("commit.published", "replay.old_deleted", "commit.between_targets"),
@@ -92,6 +99,10 @@ def _in_ci(lane: str, point: str, kind: str) -> bool:
         return (
             point.startswith(("range.", "deliver.", "commit.between", "replay.", "changes."))
             and m == (n + len(lane)) % 4
+        )
+    if lane.startswith("once_"):
+        return (lane, point) == ("once_again", "land.cleared") or (
+            lane == "once_live" and point.startswith(("land.", "commit.shown"))
         )
     if lane.startswith("told_"):
         return lane == ("told_replay" if point == "changes.netted" else "told_live")
@@ -164,6 +175,9 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
     world.log.produce(0, 1, kind="garbage")
     world.log.produce(1, 2, kind="aborted")
     if what in {"live", "apart", "partition"}:
+        return "once", ()
+    if what == "again":
+        world.dying("once", fault="stage.done=kill")
         return "once", ()
     if what == "fill":
         world.skip(None)

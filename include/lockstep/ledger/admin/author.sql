@@ -87,6 +87,8 @@ select distinct target from lockstep.target_owner where store = ''
 -- a superuser, is trusted: he may change the ledger without any trick. A few functions of Postgres run what they are given.
 with recursive written(oid) as (
     select to_regclass(given)::oid from unnest(%(tables)s::text[]) given where to_regclass(given) is not null
+    union  -- the table behind a view, or one that waits for its view
+    select to_regclass(given || '_rows')::oid from unnest(%(tables)s::text[]) given where to_regclass(given || '_rows') is not null
     union
     select next.oid from written w cross join lateral (
         select i.inhrelid as oid from pg_inherits i where i.inhparent = w.oid
