@@ -9,7 +9,7 @@ import pytest
 
 from simulation import machine
 from simulation.alone import alone
-from simulation.storm import REPLAYS_ONLY, WRITTEN_ONCE, storm
+from simulation.storm import WRITTEN_ONCE, storm
 from simulation.world import World
 from support.scenes.drill import ask
 
@@ -26,8 +26,11 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
     assert ask(database, "select count(*) > 0 from lockstep.landed") == [(True,)]
     if commits > 100:
         assert figures.points() == {*WRITTEN_ONCE}, f"seed {seed}"
-        assert ask(database, "select count(*) from lockstep.hidden_batch h join lockstep.batch using (batch_id) "
-            "where state = 'committed'") == [(0,)]
+        assert ask(
+            database,
+            "select count(*) from lockstep.hidden_batch h join lockstep.batch using (batch_id) "
+            "where state = 'committed'",
+        ) == [(0,)]
 
 
 @pytest.mark.long

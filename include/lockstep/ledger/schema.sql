@@ -958,7 +958,6 @@ create table hidden_batch (
     rows_table text not null,
     since timestamptz not null default clock_timestamp(),
     constraint hidden_batch_pkey primary key (batch_id),
-    constraint rows_table_is_qualified check (rows_table ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*_rows$'),
     constraint hidden_batch_batch_id_fkey foreign key (batch_id) references batch(batch_id)
 );
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulation.child import Child, Outcome
     from simulation.world import World
 
@@ -53,6 +55,7 @@ LANES |= {
         *(*COMMIT[:3], "commit.shown", *COMMIT[3:]),
     ),
     "once_fill": (*LAND, "commit.shown"),
+    "once_upkeep": ("reap.cleared",),  # of a batch that was abandoned with rows
     "once_again": ("land.cleared", *LAND, "commit.shown"),  # behind an attempt that has copied and died
     "two_live": ("commit.published", "commit.between_targets"),  # of two targets
     "two_fill": ("commit.published", "commit.between_targets"),
@@ -61,6 +64,10 @@ LANES |= {
     "told_fill": ("changes.opened", "changes.numbered"),
     "told_replay": ("changes.opened", "changes.netted", "changes.numbered"),
     "each_partition": ("changes.opened", "changes.numbered"),  # of such a target, per partition
+}
+BEHIND_ANOTHER: dict[str, Callable[[World], str]] = {
+    "once_again": lambda _: "once",
+    "once_upkeep": lambda world: "reap" if world.dying("abandon") else "",
 }
 NEW = ("partition_fill", "partition_replay", "apart_fill", "apart_replay", "least_live", "most_live")
 NEW += ("two_live", "two_fill", "two_replay", "told_fill", "each_partition")  # type: ignore[assignment]
@@ -101,7 +108,7 @@ def _in_ci(lane: str, point: str, kind: str) -> bool:
             and m == (n + len(lane)) % 4
         )
     if lane.startswith("once_"):
-        return (lane, point) == ("once_again", "land.cleared") or (
+        return point in {"land.cleared", "reap.cleared"} or (
             lane == "once_live" and point.startswith(("land.", "commit.shown"))
         )
     if lane.startswith("told_"):
@@ -176,9 +183,9 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
     world.log.produce(1, 2, kind="aborted")
     if what in {"live", "apart", "partition"}:
         return "once", ()
-    if what == "again":
-        world.dying("once", fault="stage.done=kill")
-        return "once", ()
+    if lane in BEHIND_ANOTHER:
+        world.dying("once", fault="stage.done=kill")  # its rows are there, and hidden
+        return BEHIND_ANOTHER[lane](world), ()
     if what == "fill":
         world.skip(None)
         return "redo", ("fill", None, None)

@@ -70,7 +70,8 @@ with recursive part(oid) as (
     select to_regclass(%(table)s)::oid union select i.inhrelid from pg_inherits i join part on i.inhparent = part.oid)
 select n.nspname as schema, c.relname as name from part join pg_class c using (oid)
 join pg_namespace n on n.oid = c.relnamespace
-where c.relowner = 'lockstep_owner'::regrole order by c.oid
+where c.relowner = 'lockstep_owner'::regrole and lockstep.rows_behind(c.oid) is null  -- such a view is the owner's
+order by c.oid
 
 -- name: give_to_targets
 -- The targets' owner's from now on.

@@ -37,6 +37,12 @@ def of_rows(pipeline: Pipeline, rows_table: str) -> Pipeline:
     return replace(pipeline, target=replace(pipeline.first, table=rows_table))
 
 
+def behind_view(cur: cursor, pipeline: Pipeline) -> Pipeline:
+    """Returns the pipeline with the table behind its view for a target, if that is such a view."""
+    rows_table = rows_behind(cur, pipeline.first.table)
+    return of_rows(pipeline, rows_table) if rows_table else pipeline
+
+
 def draw_view(cur: cursor, pipeline: Pipeline) -> None:
     """Makes the view of a target that has only a table of its rows. Brings one that is there up to date.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from psycopg2 import sql
+from psycopg2 import errors, sql
 
+from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import Refusal
-from lockstep.core.states import CommitUnit
 from lockstep.ledger.batch.ranges import rows_of
 from lockstep.ledger.batch.results import insert_manifest
 from lockstep.ledger.queries import queries
@@ -47,15 +47,6 @@ def hide(cur: cursor, attempt: AttemptId, rows_table: str) -> None:
     cur.execute(sql.SQL(Q["let_tasks_reject"]).format(table=staging(attempt)))
 
 
-def refuse_by_range(name: str, batch_id: int, unit: CommitUnit, rows_table: str | None) -> None:
-    """Refuses to commit a hidden batch range by range: its view shows it as a whole."""
-    if unit == CommitUnit.STREAM and rows_table is not None:
-        raise Refusal(
-            f"{name}: batch {batch_id} was begun under PerBatch, and its rows are hidden in {rows_table} until it is whole",
-            next_command=f"put PerBatch back until it is committed, or lockstep abandon {batch_id} --reason ...",
-        )
-
-
 def show(cur: cursor, batch_id: int) -> None:
     """Shows the batch's rows with the COMMIT of this transaction. The database refuses it without a commit row."""
     cur.execute(Q["show"], {"batch_id": batch_id})
@@ -66,8 +57,15 @@ def clear(cur: cursor, batch_id: int, rows_table: str) -> int:
 
     Call it behind the fence: an older attempt can then commit no more of them.
     """
-    cur.execute("set local enable_seqscan = off")  # the key finds them, and a table's statistics may not know it
-    cur.execute(sql.SQL(Q["clear"]).format(rows_table=table_name(rows_table)), {"batch_id": batch_id})
+    # The key finds them, and a table's statistics may not know it. A policy would leave rows without a word.
+    cur.execute("set local enable_seqscan = off; set local row_security = off")
+    try:
+        cur.execute(sql.SQL(Q["clear"]).format(rows_table=table_name(rows_table)), {"batch_id": batch_id})
+    except (errors.InsufficientPrivilege, errors.UndefinedTable) as error:
+        raise Refusal(
+            f"batch {batch_id}: what an attempt has left in {rows_table} cannot be deleted: {first_line(error)}",
+            next_command="take policies off the table, and let lockstep_partition delete its rows",
+        ) from None
     return cur.rowcount
 
 

@@ -4,8 +4,7 @@
 create table hidden_batch (
     batch_id bigint primary key references batch,
     rows_table text not null,
-    since timestamptz not null default clock_timestamp(),
-    constraint rows_table_is_qualified check (rows_table ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*_rows$')
+    since timestamptz not null default clock_timestamp()
 );
 
 -- The ranges that the tasks of an attempt have copied, each in the transaction of its rows.

@@ -154,7 +154,6 @@ def _open(
         rows = way_of_rows(cur, folder, first, batch_id) if wanted == CommitUnit.BATCH else STAGED
         rows = replace(rows, left_in=hidden.hidden_in(cur, batch_id))
         if unit == CommitUnit.STREAM or rows.left_in:
-            hidden.refuse_by_range(name, batch_id, unit, rows.left_in)
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)

@@ -14,7 +14,7 @@ from lockstep.core.pipeline.totals import Count, Sum, misfits
 from lockstep.core.records import COORDINATES, TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.core.states import CommitUnit
 from lockstep.core.windows.event_time import event_time_fault
-from lockstep.ledger.admin.shown_view import of_rows, rows_behind
+from lockstep.ledger.admin.shown_view import behind_view
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
@@ -43,8 +43,7 @@ _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
-    rows_table = rows_behind(cur, pipeline.first.table)
-    held = of_rows(pipeline, rows_table) if rows_table else pipeline
+    held = behind_view(cur, pipeline)
     require_columns(cur, held, columns)
     require_key(cur, held)
     tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == CommitUnit.STREAM else ()
