@@ -89,11 +89,19 @@ def task_of(here: Here, attempt: AttemptId) -> stage_once.RangesWrittenOnce:
             "select stream_id, partition, lower(offsets), upper(offsets) from lockstep.batch_range join lockstep.stream "
             "using (stream_id) where batch_id = %s", attempt.batch_id)
     }  # fmt: skip
-    pipeline = of_rows(here.folder.pipeline, "public.drill_rows")
-    named = {"logs": {}, "definition_hash": "", "log_starts": {}, "epochs": {}, "shown": "public.drill"}
-    columns = pipeline.columns
     return stage_once.RangesWrittenOnce(
-        here.drill.dsn, here.at.broker, pipeline, attempt, Lane.LIVE, ranges, columns, **named
+        dsn=here.drill.dsn,
+        broker=here.at.broker,
+        pipeline=of_rows(here.folder.pipeline, "public.drill_rows"),
+        attempt=attempt,
+        lane=Lane.LIVE,
+        ranges=ranges,
+        columns=here.folder.pipeline.columns,
+        logs={},
+        definition_hash="",
+        log_starts={},
+        epochs={},
+        shown="public.drill",
     )
 
 

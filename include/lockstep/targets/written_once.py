@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.pipeline.definition import PerBatch
 from lockstep.core.states import Lane
 from lockstep.ledger.admin.shown_view import of_rows, rows_behind
+from lockstep.ledger.batch.hidden import hidden_in
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
 from lockstep.ledger.staging.suppression import erased_columns
@@ -26,7 +27,7 @@ Q = queries("lockstep.targets", "written_once")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WayOfRows:
     """The way of a batch's rows: once, into `rows_table`, or by way of staging if that is None. Says why.
 
     `left_in` is the table that may hold rows of the batch's older attempts.
@@ -34,27 +35,27 @@ class Written:
 
     rows_table: str | None
     because: str
-    left_in: str | None = None
+    left_in: str | None
 
 
-STAGED = Written(None, "")
-
-
-def way_of_rows(cur: cursor, folder: PipelineFolder, columns: Sequence[Column], batch_id: int | None = None) -> Written:
+def way_of_rows(
+    cur: cursor, folder: PipelineFolder, columns: Sequence[Column], batch_id: int | None, *, may_hide: bool = True
+) -> WayOfRows:
     """Returns the way of a batch's rows, and of the next live batch's without a `batch_id`.
 
-    Nothing is said of a target without a view: its rows are staged.
+    Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range.
     """
+    left_in = None if batch_id is None else hidden_in(cur, batch_id)
     pipeline = folder.pipeline
-    if not isinstance(pipeline.guarantee, PerBatch) or not is_appended(pipeline.first):
-        return STAGED
+    if not may_hide or not isinstance(pipeline.guarantee, PerBatch) or not is_appended(pipeline.first):
+        return WayOfRows(None, "", left_in)
     rows_table = rows_behind(cur, pipeline.first.table)
     if rows_table is None:
-        return STAGED
+        return WayOfRows(None, "", left_in)
     staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:
-        return Written(None, f"rows are staged for {rows_table}: {staged}")
-    return Written(rows_table, f"rows are written once, into {rows_table}, and shown by the commit")
+        return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", left_in)
+    return WayOfRows(rows_table, f"rows are written once, into {rows_table}, and shown by the commit", left_in)
 
 
 def _why_staged(folder: PipelineFolder) -> str:

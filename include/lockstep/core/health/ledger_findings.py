@@ -176,7 +176,7 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
             "a run executes it with the ledger's rights, and neither a superuser nor a member of lockstep_owner made it"
         )
         return [problem(Check.TARGET, subject, facts.foreign_code, why, facts.foreign_remedy)]
-    return [_unlogged(facts, subject), _readers(facts), _partitions(facts, subject)]
+    return [_unlogged(facts, subject) or _readers(facts) or _partitions(facts, subject)]
 
 
 def _unlogged(facts: TargetFacts, subject: str) -> Finding | None:

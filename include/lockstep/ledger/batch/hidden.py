@@ -1,4 +1,4 @@
-"""Hides a batch's rows from the view of its target until the commit, and keeps what tasks have copied of them."""
+"""Hides a batch's rows from its target's view until the commit. Keeps what tasks have copied of them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,13 @@ def hidden_in(cur: cursor, batch_id: int) -> str | None:
     return str(row.rows_table) if row else None
 
 
-def hide(cur: cursor, attempt: AttemptId, rows_table: str) -> None:
-    """Hides the batch's rows in this table, before the first is copied. Its tasks may then keep their rejects."""
-    before = hidden_in(cur, attempt.batch_id)
+def hide(cur: cursor, attempt: AttemptId, rows_table: str | None, before: str | None) -> None:
+    """Hides the batch's rows in this table, if there is one, before the first is copied.
+
+    Tasks may then keep their rejects. `before` is the table in which an older attempt has hidden the batch.
+    """
+    if rows_table is None:
+        return
     if before is None:
         cur.execute(Q["hide"], {"batch_id": attempt.batch_id, "rows_table": rows_table})
     elif before != rows_table:
@@ -47,9 +51,9 @@ def hide(cur: cursor, attempt: AttemptId, rows_table: str) -> None:
     cur.execute(sql.SQL(Q["let_tasks_reject"]).format(table=staging(attempt)))
 
 
-def show(cur: cursor, batch_id: int) -> None:
+def unhide(cur: cursor, batch_id: int) -> None:
     """Shows the batch's rows with the COMMIT of this transaction. The database refuses it without a commit row."""
-    cur.execute(Q["show"], {"batch_id": batch_id})
+    cur.execute(Q["unhide"], {"batch_id": batch_id})
 
 
 def clear(cur: cursor, batch_id: int, rows_table: str) -> int:

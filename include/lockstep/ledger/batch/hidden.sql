@@ -6,7 +6,7 @@ select rows_table from lockstep.hidden_batch where batch_id = %(batch_id)s
 -- From here on no view shows the batch's rows; committed before the first of them.
 insert into lockstep.hidden_batch (batch_id, rows_table) values (%(batch_id)s, %(rows_table)s)
 
--- name: show
+-- name: unhide
 -- With this transaction's COMMIT the views show the batch's rows.
 delete from lockstep.hidden_batch where batch_id = %(batch_id)s
 

@@ -128,7 +128,7 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane
     The answers of several targets stand under their tables' names.
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
-    hidden.show(cur, attempt.batch_id)
+    hidden.unhide(cur, attempt.batch_id)
     if hidden.landed_streams(cur, attempt):  # the rows are where they stay, and are seen from the COMMIT on
         reach("commit.shown")
         ledger.publish_rejects(cur, attempt)

@@ -35,7 +35,7 @@ from lockstep.steps.ranges.stage_once import clear_older, land_ranges
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
 from lockstep.targets.table.fit import require_fit
-from lockstep.targets.written_once import STAGED, way_of_rows
+from lockstep.targets.written_once import way_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Caller
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.steps.context import Context
-    from lockstep.targets.written_once import Written
+    from lockstep.targets.written_once import WayOfRows
 
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
 
@@ -71,8 +71,7 @@ def stage(
     unit = CommitUnit.BATCH if whole else commit_unit(pipeline.guarantee)
     attempt, work, rows = _open(at, engine, folder, batch_id, caller, columns, None if whole else unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
-        if rows.left_in is not None:
-            clear_older(at, attempt, rows.left_in)
+        clear_older(at, attempt, rows.left_in)
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
@@ -136,7 +135,7 @@ def _open(
     caller: Caller,
     columns: Sequence[tuple[Column, ...]],
     wanted: CommitUnit | None,
-) -> tuple[AttemptId, StageWork, Written]:
+) -> tuple[AttemptId, StageWork, WayOfRows]:
     name, unit = folder.pipeline.name, wanted or CommitUnit.BATCH
     if unit == CommitUnit.STREAM and folder.expectations is not None:
         raise BadDefinition(f"{name}: expectations.json: {NO_SUITE}")
@@ -151,8 +150,7 @@ def _open(
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        rows = way_of_rows(cur, folder, first, batch_id) if wanted == CommitUnit.BATCH else STAGED
-        rows = replace(rows, left_in=hidden.hidden_in(cur, batch_id))
+        rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
         if unit == CommitUnit.STREAM or rows.left_in:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
@@ -163,8 +161,7 @@ def _open(
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
-            if rows.rows_table is not None:
-                hidden.hide(cur, attempt, rows.rows_table)
+            hidden.hide(cur, attempt, rows.rows_table, rows.left_in)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
     work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)

@@ -15,7 +15,7 @@ from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import hidden, ranges
 from lockstep.ledger.staging.contents import Digests
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
-from lockstep.steps.ranges.commit_range import RangeCommits, require_counts, require_own
+from lockstep.steps.ranges.commit_range import RangeCommits, require_copied, require_own_rows
 from lockstep.steps.ranges.task import RangesOfAttempt
 from lockstep.targets import straight
 from lockstep.targets.proof.published import of_ranges
@@ -107,11 +107,11 @@ class RangeLandings(RangeCommits):
             found = ranges.count_rows(cur, stream_id, None)
             rejects, rejected = int(found.rejects_digest), found.rejected
             if found.rows or found.rejected:
-                require_own(item, found)
+                require_own_rows(item, found)
             copied += found.rows
             hidden.give_rejects(cur, task.attempt, stream_id, line.task)
             ranges.drop_rows(cur, stream_id)
-        require_counts(item, line, copied, rejected)
+        require_copied(item, line, copied, rejected)
         names = [column.name for column in task.columns]
         held = of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=stream_id)
         if held.counts[stream_id] != line.rows:

@@ -10,16 +10,35 @@ from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
 from lockstep.steps.ranges.land_range import RangesWrittenOnce
 from lockstep.steps.ranges.stage_ranges import outcomes_of, require_taken
+from lockstep.targets.written_once import way_of_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lockstep.core.engine import Engine
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.routes import Route
     from lockstep.core.staging import AttemptId, StageWork
     from lockstep.steps.context import Context
 
 
-def clear_older(at: Context, attempt: AttemptId, rows_table: str) -> None:
-    """Deletes what attempts before this one have copied of the batch. They are fenced out, and copy no more of it."""
+def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
+    """Returns the way of the next live batch's records, and whether its rows are written once."""
+    route = engine.route(ranges)
+    if folder.pipeline.store is not None or not folder.is_straight:
+        return route
+    with transaction(at.conn, STAGER) as cur:
+        return route.also(way_of_rows(cur, folder, engine.columns(), None).because)
+
+
+def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
+    """Deletes what attempts before this one have copied of the batch, if any has hidden it in a table.
+
+    They are fenced out, and copy no more of it.
+    """
+    if rows_table is None:
+        return
     with transaction(at.conn, PARTITION_ROLE) as cur:
         ranges.require_newest_of_range(cur, attempt)
         hidden.clear(cur, attempt.batch_id, rows_table)

@@ -97,7 +97,7 @@ def _clear(conn: connection, row: Any) -> bool:
                 hidden.clear(cur, row.batch_id, row.rows_table)
                 become(cur, COMMITTER)
             reach("reap.cleared")
-            hidden.show(cur, row.batch_id)
+            hidden.unhide(cur, row.batch_id)
     except LockTimeout:
         return False
     return True
