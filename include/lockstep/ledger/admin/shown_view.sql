@@ -15,11 +15,10 @@ where c.oid = to_regclass(%(rows_table)s) and c.relkind = 'r'
   and (to_regclass(%(table)s) is null or lockstep.rows_behind(to_regclass(%(table)s)) = c.oid)
 
 -- name: draw
--- The view that leaves hidden batches out. Most rows are of batches before the first hidden one: they are compared once.
+-- The view that leaves hidden batches out.
 create or replace view {view} as
 select {columns} from {rows_table} t
-where t._batch < (select coalesce(min(h.batch_id), 9223372036854775807) from lockstep.hidden_batch h)
-   or t._batch <> all (array(select h.batch_id from lockstep.hidden_batch h))
+where t._batch <> all (array(select h.batch_id from lockstep.hidden_batch h))
 
 -- name: grant_rows
 -- Tasks copy into the table and look at what they copied; nobody else of a run reads rows that are hidden.
