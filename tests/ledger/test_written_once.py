@@ -25,6 +25,7 @@ from lockstep.ledger.batch import hidden
 from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.proof.verify import ledger_checks
 from lockstep.ledger.staging.contents import Published
+from lockstep.ledger.views.tracing import outcome_of_record
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan
 from lockstep.steps.batch.stage import stage
@@ -111,8 +112,12 @@ def test_rows_are_there_before_the_commit_and_seen_from_it_on(once, drill):
     assert drill.ask(BEHIND) == [(150, 150)]
     assert drill.ask(COUNTED) == [(0, 0)]
     assert drill.ask(HIDDEN) == [(attempt.batch_id, "public.drill_rows")]
+    with transaction(here.at.conn, READER) as cur:
+        assert outcome_of_record(cur, here.folder.pipeline, 0, 3)["rows"] == []
     commit(here.at, here.folder, attempt)
     held(drill)
+    with transaction(here.at.conn, READER) as cur:
+        assert [row["_offset"] for row in outcome_of_record(cur, here.folder.pipeline, 0, 3)["rows"]] == [3]
     assert "written once, into public.drill_rows" in drill.ask(ROUTE)[0][0]
     assert drill.ask("select bool_and(n = substr(id, 2)::int) from public.drill") == [(True,)]
     assert all(check.ok for check in verify(here.at.conn, here.at.broker, here.folder, deep=True))
@@ -143,7 +148,10 @@ def test_what_a_dead_attempt_has_left_goes_before_the_next_one_writes(once, dril
     staged(here)
     here.code = lambda value: value if value["n"] % 2 else None  # half of the records give no row any more
     left = drill.ask(BEHIND)
-    commit(here.at, here.folder, staged(here))
+    try:
+        commit(here.at, here.folder, staged(here))
+    except BadData as refused:
+        pytest.fail(str(refused))
     assert left == [(150, 150)]
     assert drill.ask(BEHIND) == drill.ask(COUNTED) == [(75, 75)]
     assert drill.ask("select bool_and(n = substr(id, 2)::int) from public.drill") == [(True,)]

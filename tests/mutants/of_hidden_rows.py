@@ -7,7 +7,6 @@ from mutants.mutant import Drop, Edit, Mutant, one
 REFUSES = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_constraint_of_hidden_rows_refuses_by_itself"
 RACE = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_task_lands_before_a_newer_attempt_is_opened_or_never"
 ONCE = "tests/ledger/test_written_once.py::"
-MATRIX = "tests/crash/matrix/test_matrix.py::test_what_was_struck_is_finished_once"
 MIGRATION = "ledger/migrations/0061_written_once.sql"
 
 
@@ -54,7 +53,7 @@ MUTANTS = [
     one(
         "a task that copies does not share its batch",
         "a newer attempt would be opened between the fence and the COMMIT",
-        f"{RACE}[the task]",
+        (f"{RACE}[the task]",),
         Edit(
             MIGRATION,
             "into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;",
@@ -75,7 +74,7 @@ MUTANTS = [
     one(
         "what a dead attempt has left stays",
         "the next attempt would meet its keys",
-        f"{MATRIX}[once_live-land.done_unacknowledged-kill]",
+        f"{ONCE}test_what_a_dead_attempt_has_left_goes_before_the_next_one_writes",
         Edit("steps/ranges/stage_once.py", "        hidden.clear(cur, attempt.batch_id, rows_table)", "        pass"),
         long=True,
     ),
@@ -117,14 +116,18 @@ MUTANTS = [
         "a batch is not hidden",
         "rows would be seen before their commit",
         f"{ONCE}test_rows_are_there_before_the_commit_and_seen_from_it_on",
-        Edit("ledger/batch/hidden.py", "    if before is None:\n", "    if before is None and not attempt:\n"),
+        Edit(
+            "ledger/batch/hidden.py",
+            '        cur.execute(Q["hide"], {"batch_id": attempt.batch_id, "rows_table": rows_table})',
+            "        pass",
+        ),
         Drop("drop trigger landed_is_hidden on lockstep.landed"),
         long=True,
     ),
     one(
         "a table with triggers is copied into",
         "what a trigger makes of a row is not what was counted",
-        f"{ONCE}test_a_table_that_copies_cannot_fill_is_filled_by_the_commit[a trigger]",
+        (f"{ONCE}test_a_table_that_copies_cannot_fill_is_filled_by_the_commit[a trigger]",),
         Edit("targets/written_once.py", "        (facts.has_triggers,", "        (False,"),
         long=True,
     ),
