@@ -247,6 +247,21 @@ def test_an_abandoned_batch_is_hidden_until_its_rows_are_gone(once, drill):
     held(drill)
 
 
+@pytest.mark.parametrize("then", ["", f"create trigger same before update {SAME}"], ids=["written once", "staged"])
+def test_offsets_of_an_abandoned_batch_are_read_again_before_reap_comes(once, drill, then):
+    here = once()
+    abandoned = staged(here)
+    decisions.abandon(here.at.conn, abandoned.batch_id, ME)
+    drill.ask(f"{then}; select 1")
+    try:
+        here.drain()
+    except BadData as refused:
+        pytest.fail(str(refused))
+    assert drill.ask(BEHIND) == drill.ask(COUNTED) == [(150, 150)]
+    assert reap(here.at.conn).dropped[-1] == f"rows of batch {abandoned.batch_id} in public.drill_rows"
+    held(drill)
+
+
 def test_a_replay_goes_its_own_way_and_replaces_what_was_copied(once, drill):
     here = once()
     here.drain()

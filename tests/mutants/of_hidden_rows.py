@@ -79,6 +79,20 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "rows of an abandoned batch stay in the way",
+        "its offsets could not be read again before reap",
+        tuple(
+            f"{ONCE}test_offsets_of_an_abandoned_batch_are_read_again_before_reap_comes[{way}]"
+            for way in ("written once", "staged")
+        ),
+        Edit(
+            "ledger/batch/hidden.sql",
+            "    where h.rows_table = %(rows_table)s and b.state",
+            "    where false and b.state",
+        ),
+        long=True,
+    ),
+    one(
         "a task does not look at the rows of its range",
         "a row that another attempt left would be shown with the batch",
         f"{ONCE}test_a_row_that_no_task_of_this_attempt_copied_refuses_the_range",

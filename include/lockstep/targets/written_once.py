@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.pipeline.definition import PerBatch
 from lockstep.core.states import Lane
 from lockstep.ledger.admin.shown_view import of_rows, rows_behind
-from lockstep.ledger.batch.hidden import hidden_in
+from lockstep.ledger.batch.hidden import hidden_in, holds_abandoned
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
 from lockstep.ledger.staging.suppression import erased_columns
@@ -30,11 +30,13 @@ Q = queries("lockstep.targets", "written_once")
 class WayOfRows:
     """The way of a batch's rows: once, into `rows_table`, or by way of staging if that is None. Says why.
 
-    `left_in` is the table that may hold rows of the batch's older attempts.
+    `hidden_in` is the table in which an older attempt has hidden the batch. `left_in` is one that may hold rows of lost
+    attempts at its offsets.
     """
 
     rows_table: str | None
     because: str
+    hidden_in: str | None
     left_in: str | None
 
 
@@ -45,17 +47,18 @@ def way_of_rows(
 
     Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range.
     """
-    left_in = None if batch_id is None else hidden_in(cur, batch_id)
+    before = None if batch_id is None else hidden_in(cur, batch_id)
     pipeline = folder.pipeline
-    if not may_hide or not isinstance(pipeline.guarantee, PerBatch) or not is_appended(pipeline.first):
-        return WayOfRows(None, "", left_in)
-    rows_table = rows_behind(cur, pipeline.first.table)
+    can_hide = may_hide and isinstance(pipeline.guarantee, PerBatch) and is_appended(pipeline.first)
+    rows_table = rows_behind(cur, pipeline.first.table) if can_hide else None
     if rows_table is None:
-        return WayOfRows(None, "", left_in)
+        return WayOfRows(None, "", before, before)
+    left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
     staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:
-        return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", left_in)
-    return WayOfRows(rows_table, f"rows are written once, into {rows_table}, and shown by the commit", left_in)
+        return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", before, left_in)
+    because = f"rows are written once, into {rows_table}, and shown by the commit"
+    return WayOfRows(rows_table, because, before, left_in)
 
 
 def _why_staged(folder: PipelineFolder) -> str:

@@ -13,7 +13,7 @@ from lockstep.ledger.batch.ranges import rows_of
 from lockstep.ledger.batch.results import insert_manifest
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
-from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging.contents import Digests, Published, StagedContents, require_rest_staged, shape_of
 from lockstep.ledger.staging.staged import staging
 
@@ -32,6 +32,12 @@ def hidden_in(cur: cursor, batch_id: int) -> str | None:
     cur.execute(Q["hidden_in"], {"batch_id": batch_id})
     row = maybe(cur)
     return str(row.rows_table) if row else None
+
+
+def holds_abandoned(cur: cursor, rows_table: str) -> bool:
+    """Returns True if the table may hold rows of abandoned batches, which `reap` has not deleted yet."""
+    cur.execute(Q["abandoned_in"], {"rows_table": rows_table})
+    return bool(one(cur).does)
 
 
 def hide(cur: cursor, attempt: AttemptId, rows_table: str | None, before: str | None) -> None:
@@ -57,7 +63,7 @@ def unhide(cur: cursor, batch_id: int) -> None:
 
 
 def clear(cur: cursor, batch_id: int, rows_table: str) -> int:
-    """Deletes what lost attempts have copied of the batch. Returns the number of rows.
+    """Deletes what lost attempts have copied of the batch's offsets. Returns the number of rows.
 
     Call it behind the fence: an older attempt can then commit no more of them.
     """

@@ -11,10 +11,11 @@ insert into lockstep.hidden_batch (batch_id, rows_table) values (%(batch_id)s, %
 delete from lockstep.hidden_batch where batch_id = %(batch_id)s
 
 -- name: clear
--- What lost attempts have copied of a batch, found by where it was read.
+-- What lost attempts have copied of a batch's offsets, found by where it was read: for this batch, or for one that was abandoned.
 delete from {rows_table} t using lockstep.batch_range r
 where r.batch_id = %(batch_id)s and t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
-  and t._batch = %(batch_id)s
+  and (t._batch = %(batch_id)s or t._batch in (
+    select h.batch_id from lockstep.hidden_batch h join lockstep.batch b using (batch_id) where b.state = 'abandoned'))
 
 -- name: let_tasks_reject
 -- The tasks copy rows into the target, and rejects into the attempt's staging table.
@@ -40,6 +41,12 @@ select stream_id from lockstep.landed where batch_id = %(batch_id)s and token = 
 select l.stream_id, l.rows, l.rows_digest, l.shape_id, h.target, h.columns
 from lockstep.landed l join lockstep.shape h using (shape_id)
 where l.batch_id = %(batch_id)s and l.token = %(token)s order by l.stream_id
+
+-- name: abandoned_in
+-- Whether a table holds rows of batches that were abandoned: they have the keys of whoever reads the offsets again.
+select exists (
+    select from lockstep.hidden_batch h join lockstep.batch b using (batch_id)
+    where h.rows_table = %(rows_table)s and b.state = 'abandoned') as does
 
 -- name: left
 -- Batches that are over and were never committed, with the table that may hold rows of theirs.

@@ -161,7 +161,7 @@ def _open(
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
-            hidden.hide(cur, attempt, rows.rows_table, rows.left_in)
+            hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
     work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)

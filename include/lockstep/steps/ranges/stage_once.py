@@ -33,9 +33,9 @@ def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequ
 
 
 def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
-    """Deletes what attempts before this one have copied of the batch, if any has hidden it in a table.
+    """Deletes what attempts before this one have copied of the batch's offsets, if any has.
 
-    They are fenced out, and copy no more of it.
+    They are fenced out, and those of abandoned batches are over. They copy no more.
     """
     if rows_table is None:
         return
