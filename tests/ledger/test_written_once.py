@@ -24,6 +24,7 @@ from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import hidden
 from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.proof.verify import ledger_checks
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED
 from lockstep.ledger.staging.contents import Published
 from lockstep.ledger.views.tracing import outcome_of_record
 from lockstep.steps.batch.commit import commit
@@ -140,6 +141,22 @@ def test_a_snapshot_sees_the_batch_and_its_rows_or_neither(once, drill):
                     assert cur.fetchone() == (0, 0)
                     assert [check for check in ledger_checks(cur, here.folder.pipeline) if not check.ok] == []
     assert drill.ask(both) == [(150, 3)]
+
+
+def test_a_row_that_was_changed_behind_the_view_is_named_by_verify(once, drill):
+    here = once()
+    attempt = staged(here)
+    drill.ask("update public.drill_rows set n = -1 where id = 'r7' returning 1")
+    commit(here.at, here.folder, attempt)
+    checks = verify(here.at.conn, here.at.broker, here.folder, deep=False)
+    assert [check.name for check in checks if not check.ok] == [CONTENTS_AS_COMMITTED]
+
+
+def test_the_next_batch_says_beforehand_which_way_its_rows_go(once):
+    here = once()
+    assert stage_once.next_route(here.at, here.engine, here.folder, ()).because == (
+        "a reader of the tests; rows are written once, into public.drill_rows, and shown by the commit"
+    )
 
 
 def test_what_a_dead_attempt_has_left_goes_before_the_next_one_writes(once, drill):
