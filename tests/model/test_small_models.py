@@ -50,6 +50,19 @@ SAFETY = [
     ("ranges", f"-DDATA_ONLY -DNO_RANGE_LOCK {TWICE}", "no_duplicate"),
     ("ranges", "-DNO_WHOLE -DNO_COMMITTED_WHOLE", "whole"),
     ("ranges", "-DNO_CLOSE_FENCE", "only_newest"),
+    ("once", "", HOLDS),
+    ("once", "-DNO_CLEAR -DNO_LOOK", "whole"),
+    *(
+        pytest.param("once", flags, broken, marks=pytest.mark.long)
+        for flags, broken in (
+            ("-DNO_HIDE -DNO_LANDED_IS_HIDDEN", "not_early"),
+            ("-DNO_FENCE -DNO_NEWEST", "only_newest"),
+            ("-DNO_SHARE -DNO_NEWEST", "only_newest"),
+            ("-DNO_UNHIDE -DNO_SHOWN_BY_COMMIT", "shown"),
+            ("-DNO_REAP_CLEAR -DNO_SHOWN_WITH_COMMIT", "not_early"),
+            ("-DNO_FOUND -DNO_LANDED_ONCE -DNO_KEY -DNO_LOOK", "no_duplicate"),
+        )
+    ),
     ("one_log", "-DKEEPS_IN_FLIGHT", "none_left_out"),
     ("one_log", f"{ONE_LOG} -DNO_EPOCH", "none_left_out"),
     ("one_log", f"{ONE_LOG} -DNO_IDENTITY", "none_left_out"),
@@ -84,6 +97,18 @@ ALONE = [
     ("ranges", "-DNO_FOUND -DNO_RANGE_LOCK -DNO_PRIMARY_KEY -DNO_COMPARE_AND_SET"),
     ("ranges", "-DNO_WHOLE"),
     ("ranges", "-DNO_COMMITTED_WHOLE"),
+    *(
+        ("once", f"-D{name}")
+        for name in ("NO_HIDE", "NO_LANDED_IS_HIDDEN", "NO_FENCE", "NO_SHARE", "NO_NEWEST", "NO_CLEAR")
+    ),
+    *(
+        ("once", f"-D{name}")
+        for name in ("NO_LOOK", "NO_UNHIDE", "NO_SHOWN_BY_COMMIT", "NO_REAP_CLEAR", "NO_SHOWN_WITH_COMMIT")
+    ),
+    *(
+        ("once", f"-DNO_LOOK -D{name}")
+        for name in ("NO_FOUND -DNO_LANDED_ONCE", "NO_FOUND -DNO_KEY", "NO_LANDED_ONCE -DNO_KEY")
+    ),
 ]
 COMPLETE = [("one_log", ONE_LOG), ("timelines", "-DTOKENS=3 -DNONCES=5"), ("lanes", "-DOFFSETS=3 -DBATCHES=5")]
 LIVENESS = [

@@ -20,6 +20,7 @@ from mutants.of_evolution import MUTANTS as EVOLUTION
 from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_followed import MUTANTS as FOLLOWED
+from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_leases import MUTANTS as LEASES
@@ -64,6 +65,7 @@ MUTANTS = [
     *FIRST_STEPS,
     *EVOLUTION,
     *PROMOTIONS,
+    *HIDDEN_ROWS,
     *HOSTILE,
     *HOURS,
     *LEASES,

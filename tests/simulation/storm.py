@@ -45,6 +45,17 @@ IN_RANGES = (
     "range.before_commit",
     "range.done_unacknowledged",
 )
+WRITTEN_ONCE = (
+    *ON_THE_WAY[:4],
+    "land.cleared",
+    *IN_RANGES[:2],
+    "land.copied",
+    "land.before_commit",
+    "land.done_unacknowledged",
+    *ON_THE_WAY[8:13],
+    "commit.shown",
+    *ON_THE_WAY[13:],
+)
 BY_PARTITION = (*ON_THE_WAY[:4], *IN_RANGES, *ON_THE_WAY[8:12], "commit.closed", *ON_THE_WAY[-2:])
 REPLAYS_ONLY = ("replay.old_deleted",)
 HOLDING_LOCKS = frozenset(

@@ -25,6 +25,7 @@ HISTORY_TABLES = (
     "shape",
     "content",
     "commit",
+    "landed",
     "task_backend",
     "decision",
     "boundary",
@@ -45,7 +46,7 @@ HISTORY_TABLES = (
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", *EVENT_TIME),
+    *("target_owner", "relay", "hidden_batch", *EVENT_TIME),
 )
 PLANS = (
     "stream",
@@ -69,8 +70,11 @@ PLANS = (
 )
 CONTENT_TABLES = ("shape", "content")
 DEAD = ("tombstone", "source_truncation")  # they keep older records of deleted keys, and of a truncated source, out
-STAGES = ("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", *SPARK_TABLES)
-RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "coverage", "reject", *DEAD)
+STAGES = (
+    *("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", "hidden_batch"),
+    *SPARK_TABLES,
+)
+RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "landed", "coverage", "reject", *DEAD)
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", *DEAD, "decision", "delivery", "arrival"),
     "hour_told",
@@ -90,7 +94,9 @@ GRANTS = (
     *(("lockstep_committer", "INSERT", table) for table in COMMITS),
     *(
         ("lockstep_committer", "DELETE", table)
-        for table in ("coverage", "contribution", "claim", "reject", *DEAD, "arrival", "late", "window_state")
+        for table in (
+            *("coverage", "contribution", "claim", "reject", *DEAD, "arrival", "late", "window_state", "hidden_batch"),
+        )
     ),
     *(("lockstep_partition", "INSERT", table) for table in RANGES),
     *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", *DEAD)),

@@ -17,6 +17,7 @@ from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
 from lockstep.ledger.admin.author import run_as_author, take_over_table, written_by_runs
+from lockstep.ledger.admin.shown_view import draw_view
 from lockstep.ledger.changes.owners import register
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.sends import tables_of_sends
@@ -121,6 +122,7 @@ def migrate_target(
     run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login, pipeline.targets)
     table = tables[0]
     with transaction(conn, OWNER) as cur:
+        draw_view(cur, pipeline)
         try:
             for table in tables:
                 identifier = table_name(table)

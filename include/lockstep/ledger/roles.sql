@@ -14,7 +14,7 @@ grant {role} to current_user
 create schema if not exists lockstep authorization lockstep_owner;
 create schema if not exists lockstep_staging authorization lockstep_committer;
 grant usage, create on schema lockstep_staging to lockstep_stager;
-grant usage on schema lockstep_staging to lockstep_reader;
+grant usage on schema lockstep_staging to lockstep_reader, lockstep_partition;
 -- What was staged may become a partition of the owner's.
 grant usage, create on schema lockstep_staging to lockstep_owner;
 grant lockstep_stager to lockstep_owner;

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simulation.child import Child, Outcome
     from simulation.world import World
 
@@ -20,6 +22,7 @@ COMMIT = (
     *("commit.done_unacknowledged", "announce.before"),
 )
 RANGE = ("range.before_copy", "range.copy_mid", "range.published", "range.before_commit", "range.done_unacknowledged")
+LAND = ("land.copied", "land.before_commit", "land.done_unacknowledged")
 TO_VALIDATE = PLAN + STAGE + VALIDATE
 LANES = {
     "live": TO_VALIDATE + COMMIT,
@@ -47,6 +50,13 @@ LANES |= {
     "apart_replay": LANES["apart"],
     "least_live": LANES["apart"],  # at least once
     "most_live": LANES["apart"],  # at most once
+    "once_live": (  # of a table behind a view
+        *("stage.session_up", "range.before_copy", "range.copy_mid", *LAND, "stage.done", *VALIDATE),
+        *(*COMMIT[:3], "commit.shown", *COMMIT[3:]),
+    ),
+    "once_fill": (*LAND, "commit.shown"),
+    "once_upkeep": ("reap.cleared",),  # of a batch that was abandoned with rows
+    "once_again": ("land.cleared", *LAND, "commit.shown"),  # behind an attempt that has copied and died
     "two_live": ("commit.published", "commit.between_targets"),  # of two targets
     "two_fill": ("commit.published", "commit.between_targets"),
     "two_replay": ("commit.published", "replay.old_deleted", "commit.between_targets"),
@@ -54,6 +64,10 @@ LANES |= {
     "told_fill": ("changes.opened", "changes.numbered"),
     "told_replay": ("changes.opened", "changes.netted", "changes.numbered"),
     "each_partition": ("changes.opened", "changes.numbered"),  # of such a target, per partition
+}
+BEHIND_ANOTHER: dict[str, Callable[[World], str]] = {
+    "once_again": lambda _: "once",
+    "once_upkeep": lambda world: "reap" if world.dying("abandon") else "",
 }
 NEW = ("partition_fill", "partition_replay", "apart_fill", "apart_replay", "least_live", "most_live")
 NEW += ("two_live", "two_fill", "two_replay", "told_fill", "each_partition")  # type: ignore[assignment]
@@ -92,6 +106,10 @@ def _in_ci(lane: str, point: str, kind: str) -> bool:
         return (
             point.startswith(("range.", "deliver.", "commit.between", "replay.", "changes."))
             and m == (n + len(lane)) % 4
+        )
+    if lane.startswith("once_"):
+        return point in {"land.cleared", "reap.cleared"} or (
+            lane == "once_live" and point.startswith(("land.", "commit.shown"))
         )
     if lane.startswith("told_"):
         return lane == ("told_replay" if point == "changes.netted" else "told_live")
@@ -165,6 +183,9 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
     world.log.produce(1, 2, kind="aborted")
     if what in {"live", "apart", "partition"}:
         return "once", ()
+    if lane in BEHIND_ANOTHER:
+        world.dying("once", fault="stage.done=kill")  # its rows are there, and hidden
+        return BEHIND_ANOTHER[lane](world), ()
     if what == "fill":
         world.skip(None)
         return "redo", ("fill", None, None)

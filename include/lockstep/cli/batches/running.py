@@ -43,6 +43,7 @@ def plan_command(
     """Plan the next live batch and record it. `run` then does it."""
     from lockstep.steps.batch.plan import plan as plan_step
     from lockstep.steps.inspect.warn import known_partitions, warn
+    from lockstep.steps.ranges.stage_once import next_route
 
     folder, at = load(name), open_context()
     require_address(name, folder.pipeline.store, at.stores)
@@ -57,7 +58,7 @@ def plan_command(
         "batch": None if dry_run and isinstance(planned.decision, Start) else planned.batch_id,
         "dry_run": dry_run,
         "ranges": [{**item.pop("topic_partition"), **item} for item in ranges],
-        **({"route": engine_for(folder, at).route(planned_ranges).document()} if ranges else {}),
+        **({"route": next_route(at, engine_for(folder, at), folder, planned_ranges).document()} if ranges else {}),
         "warnings": warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC)),
     }
     _finish(planned.decision, document, as_json=as_json)

@@ -52,6 +52,7 @@ class TargetFacts:
     partitions: int = 0
     foreign_code: str = ""  # code of an author's that a run would execute
     foreign_remedy: str = ""
+    readers: str = ""  # who may read the table behind a view
 
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
@@ -175,14 +176,31 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
             "a run executes it with the ledger's rights, and neither a superuser nor a member of lockstep_owner made it"
         )
         return [problem(Check.TARGET, subject, facts.foreign_code, why, facts.foreign_remedy)]
-    if not facts.logged:
-        why = "a crash empties it, and the offsets that it was filled from count as committed"
-        return [problem(Check.TARGET, subject, "unlogged", why, f"alter table {facts.table} set logged")]
+    return [_unlogged(facts, subject) or _readers(facts) or _partitions(facts, subject)]
+
+
+def _unlogged(facts: TargetFacts, subject: str) -> Finding | None:
+    if facts.logged:
+        return None
+    why = "a crash empties it, and the offsets that it was filled from count as committed"
+    return problem(Check.TARGET, subject, "unlogged", why, f"alter table {facts.table} set logged")
+
+
+def _readers(facts: TargetFacts) -> Finding | None:
+    if not facts.readers:
+        return None
+    rows_table = f"{facts.table}_rows"
+    why = f"its rows are there before their commit, and {facts.table} hides them"
+    remedy = f"revoke all on {rows_table} from {facts.readers}"
+    return problem(Check.TARGET, f"table {rows_table}", f"readable by {facts.readers}", why, remedy)
+
+
+def _partitions(facts: TargetFacts, subject: str) -> Finding | None:
     if facts.partitions > MANY_PARTITIONS:
         why = "a query that does not name a batch, and Lockstep's own for a record's row, looks into each of them"
         remedy = "larger batches, by the definition's limits or the schedule, and fewer partitions of old ones"
-        return [warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)]
-    return [None]
+        return warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)
+    return None
 
 
 def _some(found: Sequence[Grant], begin: str) -> str:

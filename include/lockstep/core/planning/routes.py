@@ -57,6 +57,10 @@ class Route:
         """Returns the same way. The reason says so if the batch begins in archived files, which the same readers read."""
         return replace(self, because=f"{self.because}; it begins below log start, in the archive") if archived else self
 
+    def also(self, because: str) -> Route:
+        """Returns the same way, with one reason more if there is one."""
+        return replace(self, because=f"{self.because}; {because}") if because else self
+
     def document(self) -> dict[str, str]:
         """Returns the route as JSON."""
         return {"way": self.way, "because": self.because}

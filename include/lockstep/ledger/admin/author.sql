@@ -70,7 +70,8 @@ with recursive part(oid) as (
     select to_regclass(%(table)s)::oid union select i.inhrelid from pg_inherits i join part on i.inhparent = part.oid)
 select n.nspname as schema, c.relname as name from part join pg_class c using (oid)
 join pg_namespace n on n.oid = c.relnamespace
-where c.relowner = 'lockstep_owner'::regrole order by c.oid
+where c.relowner = 'lockstep_owner'::regrole and lockstep.rows_behind(c.oid) is null  -- such a view is the owner's
+order by c.oid
 
 -- name: give_to_targets
 -- The targets' owner's from now on.
@@ -87,6 +88,8 @@ select distinct target from lockstep.target_owner where store = ''
 -- a superuser, is trusted: he may change the ledger without any trick. A few functions of Postgres run what they are given.
 with recursive written(oid) as (
     select to_regclass(given)::oid from unnest(%(tables)s::text[]) given where to_regclass(given) is not null
+    union  -- the table behind a view, or one that waits for its view
+    select to_regclass(given || '_rows')::oid from unnest(%(tables)s::text[]) given where to_regclass(given || '_rows') is not null
     union
     select next.oid from written w cross join lateral (
         select i.inhrelid as oid from pg_inherits i where i.inhparent = w.oid

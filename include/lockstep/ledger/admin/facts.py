@@ -105,6 +105,7 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
         partitions=row.partitions,
         foreign_code=str(code or ""),
         foreign_remedy=code.remedy if code else "",
+        readers=row.readers or "",
     )
 
 

@@ -91,14 +91,20 @@ where r.rolname = any(%(roles)s::text[])
        or p.privilege = 'UPDATE' and has_any_column_privilege(r.oid, c.oid, p.privilege))
 
 -- name: target
--- A pipeline's table: whether it is logged, whether the committer may publish to it, and how many partitions it has.
-select c.relpersistence <> 'u' as logged, (select count(*) from pg_inherits i where i.inhparent = c.oid) as partitions,
+-- A pipeline's table, or the view before it: whether its rows are logged, whether the committer may publish to it, how many
+-- partitions it has, and who may read rows that the view hides.
+select coalesce(t.relpersistence, c.relpersistence) <> 'u' as logged,
+    (select count(*) from pg_inherits i where i.inhparent = c.oid) as partitions,
     coalesce((
         select bool_and(has_table_privilege(r.oid, c.oid, p)) from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p)
-        and has_schema_privilege(r.oid, n.oid, 'USAGE'), false) as writable
+        and has_schema_privilege(r.oid, n.oid, 'USAGE'), false) as writable,
+    (select string_agg(coalesce(g.rolname::text, 'public'), ', ' order by g.rolname)
+        from aclexplode(t.relacl) a left join pg_roles g on g.oid = a.grantee
+        where a.privilege_type = 'SELECT' and a.grantee <> t.relowner and g.rolname is distinct from 'lockstep_partition') as readers
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+left join pg_class t on c.relkind = 'v' and t.relnamespace = c.relnamespace and t.relname = c.relname || '_rows' and t.relkind = 'r'
 left join pg_roles r on r.rolname = 'lockstep_committer'
-where n.nspname = %(schema)s and c.relname = %(name)s and c.relkind in ('r', 'p')
+where n.nspname = %(schema)s and c.relname = %(name)s and (c.relkind in ('r', 'p') or t.oid is not null)
 
 -- name: flow
 -- What the newest committed batches read of each stream: bytes and records, and over how much of the log's time.

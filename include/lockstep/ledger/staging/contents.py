@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,20 +64,28 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class StagedContents:
-    """The staged contents in a committing transaction: `rows` in all, digests by (place, stream), columns by place."""
+    """The staged contents in a committing transaction: `rows` in all, digests by (place, stream), columns by place.
+
+    `published` has, by place, the digests of rows that tasks have copied into their table.
+    """
 
     rows: int
     by_place: Mapping[tuple[int, int], Digests]
     columns: Mapping[int, digests.DigestColumns]
+    published: Mapping[int, Published] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The columns of an appended target's digest, and the digest of its rows by stream."""
+    """The columns of an appended target's digest, and the digest of its rows by stream.
+
+    `counts` has the numbers of these rows, where they were counted.
+    """
 
     target: str
     columns: digests.DigestColumns
     by_stream: Mapping[int, int]
+    counts: Mapping[int, int] = field(default_factory=dict)
 
 
 def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Staged]:
@@ -129,11 +137,31 @@ def require_staged(cur: cursor, attempt: AttemptId) -> StagedContents:
     return StagedContents(sum(row.rows for row in expected), by_place, columns)
 
 
+def require_rest_staged(cur: cursor, attempt: AttemptId, copied: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Compares (rows, digest) that tasks have copied of each stream, and staged rejects, with the validated ones.
+
+    Returns the digest of each stream's rejects. Raises `Refusal` on a difference, and if rows are staged as well.
+    """
+    cur.execute(Q["expected"], asdict(attempt))
+    expected = every(cur)
+    staged = {row.stream_id: row for row in _each(cur, "staged_by_stream", attempt, 0, ())}
+    if strangers := (copied.keys() | staged.keys()) - {row.stream_id for row in expected}:
+        raise Refusal(f"batch {attempt.batch_id}: it has no range of the streams {sorted(strangers)}")
+    found = {}
+    for row in expected:
+        rows, digest = copied.get(row.stream_id, (0, 0))
+        its = staged.get(row.stream_id)
+        beside, rejected, found[row.stream_id] = (its.rows, its.rejected, int(its.rejects_digest)) if its else (0, 0, 0)
+        require_staged_counts(attempt, row, (rows + beside, rejected))
+        require_digests(attempt, row, Digests(digest, found[row.stream_id]))
+    return found
+
+
 def keep_digests(
     cur: cursor, attempt: AttemptId, found: Mapping[tuple[int, int], Digests], published: Mapping[int, Published]
 ) -> None:
     """Records the digests found in staging and, by place, those of the rows published into appended targets."""
-    shapes = {place: _shape(cur, one) for place, one in published.items()}
+    shapes = {place: shape_of(cur, one.target, one.columns) for place, one in published.items()}
     rows = [
         (
             *(attempt.batch_id, stream, place, its.rows, its.rejects, shapes.get(place)),
@@ -191,13 +219,12 @@ def _where(attempt: AttemptId, row: Any) -> str:
     return f"{row.topic}-{row.partition}: batch {attempt.batch_id}, stream {row.stream_id}"
 
 
-def _shape(cur: cursor, published: Published) -> int:
+def shape_of(cur: cursor, target: str, columns: digests.DigestColumns) -> int:
     """Returns the number of this target's column list. Adds the list if it is new."""
-    columns = [list(column) for column in published.columns]
     facts = {
-        "hash": sha256(repr((published.target, published.columns)).encode()).hexdigest(),
-        "target": published.target,
-        "columns": Json(columns),
+        "hash": sha256(repr((target, columns)).encode()).hexdigest(),
+        "target": target,
+        "columns": Json([list(column) for column in columns]),
     }
     cur.execute(Q["shape"], facts)
     if (row := maybe(cur)) is None:

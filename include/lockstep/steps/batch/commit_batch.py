@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import COMMITTER, transaction
 from lockstep.core.states import BatchState, Lane
 from lockstep.faults import reach
-from lockstep.ledger.batch import attempts
+from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch.same_definition import require_promoted, require_same_definition
 from lockstep.ledger.staging import contents
@@ -73,8 +73,8 @@ def require_fence(cur: cursor, folder: PipelineFolder, attempt: AttemptId) -> No
 
 
 def _move_results(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane, publish: Publish) -> Effect:
-    """Publishes the staged rows, if they are those that were validated by count and by digest. Keeps their digests."""
-    found = contents.require_staged(cur, attempt)
+    """Publishes the rows, if they are those that were validated by count and by digest. Keeps their digests."""
+    found = hidden.require_landed(cur, attempt) or contents.require_staged(cur, attempt)
     reach("commit.counts_ok")
     effect = publish(cur, pipeline, attempt, lane, found.rows)
     reach("commit.published")

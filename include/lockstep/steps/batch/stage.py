@@ -18,7 +18,7 @@ from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
 from lockstep.installed import installed_version
-from lockstep.ledger.batch import attempts, results
+from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
@@ -31,9 +31,11 @@ from lockstep.steps.attempt.measure import measured
 from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
+from lockstep.steps.ranges.stage_once import clear_older, land_ranges
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
 from lockstep.targets.table.fit import require_fit
+from lockstep.targets.written_once import way_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Caller
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.steps.context import Context
+    from lockstep.targets.written_once import WayOfRows
 
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
 
@@ -66,12 +69,13 @@ def stage(
     pipeline = folder.pipeline
     columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
     unit = CommitUnit.BATCH if whole else commit_unit(pipeline.guarantee)
-    attempt, work = _open(at, engine, folder, batch_id, caller, columns, unit)
+    attempt, work, rows = _open(at, engine, folder, batch_id, caller, columns, None if whole else unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
+        clear_older(at, attempt, rows.left_in)
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
-            lines = _read(at, engine, folder, attempt, work, unit)
+            lines = _read(at, engine, folder, attempt, work, unit, rows.rows_table)
         if not is_named:  # by now Spark may have been asked after all
             _named(at, engine, attempt, work)
         with transaction(at.conn, STAGER) as cur:
@@ -79,15 +83,24 @@ def stage(
             lines = _counted(cur, folder, attempt, lines) if lines else ()
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
-            attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived))
+            attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
         reach("stage.done")
     return attempt
 
 
 def _read(
-    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, unit: CommitUnit
+    at: Context,
+    engine: Engine,
+    folder: PipelineFolder,
+    attempt: AttemptId,
+    work: StageWork,
+    unit: CommitUnit,
+    rows_table: str | None,
 ) -> Sequence[ManifestLine]:
-    """Reads into the sink of this unit. Returns the lines of staged rows, and none if ranges were committed."""
+    """Reads into the sink of this unit. Returns the lines of staged rows, and none if tasks have kept their own."""
+    if rows_table is not None:
+        land_ranges(at, engine, folder, attempt, work, rows_table)
+        return ()
     if unit == CommitUnit.STREAM:
         commit_ranges(at, engine, folder, attempt, work)
         return ()
@@ -121,9 +134,9 @@ def _open(
     batch_id: int,
     caller: Caller,
     columns: Sequence[tuple[Column, ...]],
-    unit: CommitUnit,
-) -> tuple[AttemptId, StageWork]:
-    name = folder.pipeline.name
+    wanted: CommitUnit | None,
+) -> tuple[AttemptId, StageWork, WayOfRows]:
+    name, unit = folder.pipeline.name, wanted or CommitUnit.BATCH
     if unit == CommitUnit.STREAM and folder.expectations is not None:
         raise BadDefinition(f"{name}: expectations.json: {NO_SUITE}")
     starts = log_starts(at, folder.pipeline, batch_id)
@@ -137,20 +150,22 @@ def _open(
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        if unit == CommitUnit.STREAM:
+        rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
+        if unit == CommitUnit.STREAM or rows.left_in:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)
-        route = engine.route(ranges).begun_in(archived)
+        route = engine.route(ranges).begun_in(archived).also(rows.because)
         how = attempts.Opening(starts, installed_version() or "not installed", route, unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
+            hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
     work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
-    return attempt, replace(work, archived=archived)
+    return attempt, replace(work, archived=archived), rows
 
 
 def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:

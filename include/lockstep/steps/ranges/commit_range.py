@@ -148,14 +148,14 @@ class RangeCommits:
                 ledger.remove_replaced_rejects(cur, task.attempt, stream_id)
             copied = self._copied_straight(cur, item, rows()) if rows else 0
             if stream_id not in self._copied:
-                _require_counts(item, line, copied, 0)
+                require_copied(item, line, copied, 0)
                 return self._contents(cur, stream_id, None)
             columns = tuple((column.name, column.postgres_type) for column in task.columns)
             is_appended = isinstance(task.pipeline.first, Append)  # its digest is taken of the table itself
             found = ranges.count_rows(cur, stream_id, None if is_appended else columns)
-            _require_counts(item, line, copied + found.rows, found.rejected)
+            require_copied(item, line, copied + found.rows, found.rejected)
             if found.rows or found.rejected:
-                _require_own(item, found)
+                require_own_rows(item, found)
             ranges.publish_range_rejects(cur, task.attempt, stream_id)
             publish(cur, task.pipeline.first, range_rows(task.attempt, stream_id, found.rows))
             ranges.drop_rows(cur, stream_id)
@@ -200,7 +200,7 @@ class RangeCommits:
             )
 
 
-def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:
+def require_copied(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:
     """Refuses copied rows and rejects whose counts differ from the task's report."""
     if (rows, rejected) != (line.rows, line.rejected):
         raise BadData(
@@ -212,7 +212,7 @@ def _require_counts(item: StreamRange, line: ManifestLine, rows: int, rejected: 
         )
 
 
-def _require_own(item: StreamRange, found: Any) -> None:
+def require_own_rows(item: StreamRange, found: Any) -> None:
     """Refuses rows in the range's table that do not belong to the range's records."""
     within = item.offsets.from_offset <= found.first_offset <= found.last_offset < item.offsets.until_offset
     if found.strangers or not within:

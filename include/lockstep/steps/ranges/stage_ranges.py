@@ -16,7 +16,7 @@ from lockstep.steps.requests.plan_request import give_up
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockstep.core.engine import Engine, RangeOutcome
+    from lockstep.core.engine import Engine, RangeOutcome, RangeTask
     from lockstep.core.offsets import StreamRange, TopicPartition
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.retention.archive import ArchivedFile
@@ -53,22 +53,29 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
         epochs=epochs,
         archived=_stretches(work.archived),
     )
-    outcomes = list(engine.read(work, task))
-    told = {outcome.stream_id for outcome in outcomes}
-    if silent := [item for item in ranges if item.stream_id not in told]:
-        with task.session() as session:
-            outcomes += [session.commit(_nothing(item)) for item in silent]
-    _refuse(at, attempt, outcomes)
-
-
-def _refuse(at: Context, attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -> None:
-    for outcome in sorted(outcomes):
+    outcomes = outcomes_of(engine, work, task)
+    for outcome in outcomes:
         if outcome.what == RangeEnd.MOVED:
             with transaction(at.conn, PLANNER) as cur:
                 attempts.require_newest(cur, attempt)
                 give_up(cur, attempt.batch_id, str(outcome.reason))
             raise CoverageMoved(str(outcome.reason))
-    refused = [outcome for outcome in sorted(outcomes) if outcome.what == RangeEnd.REFUSED]
+    require_taken(attempt, outcomes)
+
+
+def outcomes_of(engine: Engine, work: StageWork, task: RangeTask) -> list[RangeOutcome]:
+    """Has tasks read the work into their ranges. Ranges that delivered nothing end here. Returns each one's outcome."""
+    outcomes = list(engine.read(work, task))
+    told = {outcome.stream_id for outcome in outcomes}
+    if silent := [item for item in work.ranges if item.stream_id not in told]:
+        with task.session() as session:
+            outcomes += [session.commit(_nothing(item)) for item in silent]
+    return sorted(outcomes)
+
+
+def require_taken(attempt: AttemptId, outcomes: Sequence[RangeOutcome]) -> None:
+    """Raises `BadData` with the first reason if ranges were refused."""
+    refused = [outcome for outcome in outcomes if outcome.what == RangeEnd.REFUSED]
     if refused:
         more = f" (and {len(refused) - 1} more ranges)" if len(refused) > 1 else ""
         message, _, values = str(refused[0].reason).partition("\n")

@@ -103,7 +103,7 @@ def stage_and_judge(
     count = sum(item.offsets.span for item in planned.decision.ranges)
     say("reading")
     try:
-        attempt = stage(at, engine, folder, planned.batch_id, caller)
+        attempt = stage(at, engine, folder, planned.batch_id, caller, whole=True)
     except BadData as error:
         return Rehearsed(folder, count, None, None, (error.message,))
     say("validating")

@@ -1,13 +1,15 @@
-"""Drops the remains of dead attempts: staging tables that can never be committed any more."""
+"""Drops the remains of dead attempts: staging tables and hidden rows that can never be committed any more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
+from lockstep.adapters.postgres import COMMITTER, PARTITION_ROLE, PLANNER, become, transaction
 from lockstep.core.errors import LockTimeout
 from lockstep.core.staging import stager_of
+from lockstep.faults import reach
+from lockstep.ledger.batch import hidden
 from lockstep.ledger.batch.commit import drop_staging_table, end_stagers, staging_left
 from lockstep.ledger.changes import requests
 from lockstep.steps.requests.plan_request import give_up
@@ -22,7 +24,7 @@ REAP_LOCK_SECONDS = 0.5  # a zombie's open COPY holds its table: its session is 
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The dropped tables, and those that another session still holds."""
+    """The dropped tables and cleared batches, and those that another session still holds."""
 
     dropped: tuple[str, ...]
     held: tuple[str, ...]
@@ -31,6 +33,7 @@ class Reaped:
 def reap(conn: connection) -> Reaped:
     """Drops the staging tables of attempts that are closed or fenced out, each in its own transaction.
 
+    Deletes the hidden rows of batches that were abandoned. The database keeps such a batch hidden until none is left.
     Ends their sessions that still write, because such rows can never be committed.
     """
     _end_previews(conn)
@@ -45,6 +48,10 @@ def reap(conn: connection) -> Reaped:
                 end_stagers(cur, stager_of(table.strings[-1]))
             gone = _drop(conn, table)
         (dropped if gone else held).append(table.strings[-1])
+    with transaction(conn, COMMITTER) as cur:
+        left = hidden.left(cur)
+    for row in left:
+        (dropped if _clear(conn, row) else held).append(f"rows of batch {row.batch_id} in {row.rows_table}")
     return Reaped(tuple(dropped), tuple(held))
 
 
@@ -77,6 +84,20 @@ def _drop(conn: connection, table: sql.Identifier) -> bool:
     try:
         with transaction(conn, COMMITTER, lock_seconds=REAP_LOCK_SECONDS) as cur:
             drop_staging_table(cur, table)
+    except LockTimeout:
+        return False
+    return True
+
+
+def _clear(conn: connection, row: Any) -> bool:
+    try:
+        with transaction(conn, COMMITTER) as cur:
+            if row.is_there:
+                become(cur, PARTITION_ROLE)
+                hidden.clear(cur, row.batch_id, row.rows_table)
+                become(cur, COMMITTER)
+            reach("reap.cleared")
+            hidden.unhide(cur, row.batch_id)
     except LockTimeout:
         return False
     return True

@@ -1,8 +1,8 @@
 -- name: digest_of_ranges
--- The digest of the batch's rows in an appended target, found by their offsets.
-select r.stream_id, coalesce(d.digest, 0) as digest
+-- The digest and the number of the batch's rows in an appended target, found by their offsets.
+select r.stream_id, coalesce(d.digest, 0) as digest, d.rows
 from lockstep.batch_range r cross join lateral (
-    select sum({row}) as digest from {target} t
+    select sum({row}) as digest, count(*) as rows from {target} t
     where t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
       and t._batch = r.batch_id) d
 where r.batch_id = %(batch_id)s and (%(stream_id)s is null or r.stream_id = %(stream_id)s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import PLANNER, TARGETS_ROLE, become
+from lockstep.adapters.postgres import OWNER, PLANNER, TARGETS_ROLE, become
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.changes.evolution import INDEX, INDEXED, Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
@@ -18,6 +18,7 @@ from lockstep.core.pipeline.targets import Keyed, WithTotals
 from lockstep.core.records import TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.ledger.admin.author import foreign_code
 from lockstep.ledger.admin.origin_index import lacks_origin_index, origin_index
+from lockstep.ledger.admin.shown_view import behind_view, draw_view
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe
@@ -48,7 +49,8 @@ def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence
         )
     found: list[Change | Unsafe] = []
     held: dict[str, list[list[str]]] = {}
-    for one, its in zip(pipeline.each(), columns, strict=True):
+    each = [behind_view(cur, one) for one in pipeline.each()]
+    for one, its in zip(each, columns, strict=True):
         table = one.first.table
         rows = {row.name: row for row in fit.target_columns(cur, table)}
         if not rows:
@@ -64,8 +66,8 @@ def find_differences(cur: cursor, pipeline: Pipeline, columns: Sequence[Sequence
         tuple(each for each in found if isinstance(each, Unsafe)),
         held,
         {
-            target.table: [[column.name, column.type] for column in its]
-            for target, its in zip(pipeline.targets, columns, strict=True)
+            one.first.table: [[column.name, column.type] for column in its]
+            for one, its in zip(each, columns, strict=True)
         },
     )
 
@@ -101,6 +103,13 @@ def alter(cur: cursor, name: str, changes: Sequence[Change]) -> None:
             f"{name}: {change.table}.{change.column}: {first_line(error)}; nothing was changed",
             next_command=f"take away what hangs on the column, then {again}",
         ) from None
+    _become(cur, PLANNER)
+
+
+def draw_again(cur: cursor, pipeline: Pipeline) -> None:
+    """Brings the view before an altered table up to date, and returns to the planner's role."""
+    _become(cur, OWNER)
+    draw_view(cur, pipeline)
     _become(cur, PLANNER)
 
 

@@ -14,6 +14,7 @@ from lockstep.core.pipeline.totals import Count, Sum, misfits
 from lockstep.core.records import COORDINATES, TARGET_COLUMNS, TARGET_COORDINATES
 from lockstep.core.states import CommitUnit
 from lockstep.core.windows.event_time import event_time_fault
+from lockstep.ledger.admin.shown_view import behind_view
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
@@ -42,8 +43,9 @@ _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)$")
 
 def require_fit(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) -> None:
     """Refuses a target that is missing, lacks a column, holds another type, or does not keep its key unique."""
-    require_columns(cur, pipeline, columns)
-    require_key(cur, pipeline)
+    held = behind_view(cur, pipeline)
+    require_columns(cur, held, columns)
+    require_key(cur, held)
     tasks = ("lockstep_partition",) if commit_unit(pipeline.guarantee) == CommitUnit.STREAM else ()
     for role in ("lockstep_committer", *tasks):
         cur.execute(Q["may_publish"], {"table": pipeline.first.table, "role": role})

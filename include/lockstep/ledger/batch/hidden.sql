@@ -1,0 +1,55 @@
+-- name: hidden_in
+-- The table in which a batch's rows are hidden, if they are.
+select rows_table from lockstep.hidden_batch where batch_id = %(batch_id)s
+
+-- name: hide
+-- From here on no view shows the batch's rows; committed before the first of them.
+insert into lockstep.hidden_batch (batch_id, rows_table) values (%(batch_id)s, %(rows_table)s)
+
+-- name: unhide
+-- With this transaction's COMMIT the views show the batch's rows.
+delete from lockstep.hidden_batch where batch_id = %(batch_id)s
+
+-- name: clear
+-- What lost attempts have copied of a batch's offsets, found by where it was read: for this batch, or for one that was abandoned.
+delete from {rows_table} t using lockstep.batch_range r
+where r.batch_id = %(batch_id)s and t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
+  and (t._batch = %(batch_id)s or t._batch in (
+    select h.batch_id from lockstep.hidden_batch h join lockstep.batch b using (batch_id) where b.state = 'abandoned'))
+
+-- name: let_tasks_reject
+-- The tasks copy rows into the target, and rejects into the attempt's staging table.
+grant insert on {table} to lockstep_partition
+
+-- name: give_rejects
+-- A range's rejects, for the commit to publish.
+insert into {table} (_stream, _offset, _ordinal, _task, _timestamp, _deleted, _reason, _key, _value, _headers)
+select t._stream, t._offset, t._ordinal, %(task)s, t._timestamp, t._deleted, t._reason, t._key, t._value, t._headers
+from {rows} t where t._reason is not null
+
+-- name: land
+-- The range's rows are where they stay.
+insert into lockstep.landed (batch_id, token, stream_id, rows, rows_digest, shape_id)
+values (%(batch_id)s, %(token)s, %(stream_id)s, %(rows)s, %(rows_digest)s, %(shape_id)s)
+
+-- name: landed_streams
+-- The ranges that an attempt has copied.
+select stream_id from lockstep.landed where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: landed
+-- What an attempt has copied of each range, with the columns that its digest covers.
+select l.stream_id, l.rows, l.rows_digest, l.shape_id, h.target, h.columns
+from lockstep.landed l join lockstep.shape h using (shape_id)
+where l.batch_id = %(batch_id)s and l.token = %(token)s order by l.stream_id
+
+-- name: abandoned_in
+-- Whether a table holds rows of batches that were abandoned: they have the keys of whoever reads the offsets again.
+select exists (
+    select from lockstep.hidden_batch h join lockstep.batch b using (batch_id)
+    where h.rows_table = %(rows_table)s and b.state = 'abandoned') as does
+
+-- name: left
+-- Batches that are over and were never committed, with the table that may hold rows of theirs.
+select h.batch_id, h.rows_table, to_regclass(h.rows_table) is not null as is_there
+from lockstep.hidden_batch h join lockstep.batch b using (batch_id)
+where b.state = 'abandoned' order by 1

@@ -1,0 +1,122 @@
+"""Copies a range into its hidden table: a task's rows and manifest line in one transaction, and no offsets."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PARTITION_ROLE, connect, transaction
+from lockstep.core.engine import RangeOutcome
+from lockstep.core.errors import BadData, Refusal
+from lockstep.core.states import RangeEnd
+from lockstep.faults import reach
+from lockstep.ledger.batch import commit as ledger
+from lockstep.ledger.batch import hidden, ranges
+from lockstep.ledger.staging.contents import Digests
+from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
+from lockstep.steps.ranges.commit_range import RangeCommits, require_copied, require_own_rows
+from lockstep.steps.ranges.task import RangesOfAttempt
+from lockstep.targets import straight
+from lockstep.targets.proof.published import of_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.engine import Pieces
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.proof.accounting import ManifestLine
+
+
+@dataclass(frozen=True, slots=True)
+class RangesWrittenOnce(RangesOfAttempt):
+    """One attempt's ranges, whose rows go into the table behind the view `shown`. The pipeline's target is that table."""
+
+    shown: str = ""
+
+    @contextmanager
+    def session(self) -> Iterator[RangeLandings]:
+        """Connects, and records the connection so that a newer attempt can end it."""
+        conn = connect(self.dsn, name=f"lockstep range {self.attempt.batch_id}.{self.attempt.token}")
+        try:
+            with transaction(conn, None) as cur:
+                backend = ledger.my_backend(cur)
+            with transaction(conn, PARTITION_ROLE) as cur:
+                ranges.record_task(cur, self.attempt, backend)
+                names = straight(cur, self.pipeline.first, self.columns)
+                landed = hidden.landed_streams(cur, self.attempt)
+            if not names:
+                raise Refusal(
+                    f"{self.pipeline.name}: {self.pipeline.first.table} was altered while batch {self.attempt.batch_id} "
+                    "was read",
+                    next_command=f"lockstep run {self.pipeline.name}",
+                )
+            yield RangeLandings(self, conn, names, landed, ())
+        finally:
+            conn.close()
+
+
+class RangeLandings(RangeCommits):
+    """One task's connection. Each range lands by itself, and the batch's commit shows them all.
+
+    The log is asked, and rejects are judged, by `validate`.
+    """
+
+    _task: RangesWrittenOnce
+
+    def _log_starts(self, _item: StreamRange) -> tuple[int, int]:
+        return (0, 0)
+
+    def _refuse_too_many(self, item: StreamRange, line: ManifestLine) -> None:
+        pass
+
+    def _commit(
+        self, item: StreamRange, line: ManifestLine, rows: Pieces | None, _starts: tuple[int, int]
+    ) -> RangeOutcome:
+        task, stream_id = self._task, item.stream_id
+        with transaction(self._conn, PARTITION_ROLE, lock_seconds=COMMIT_LOCK_SECONDS) as cur:
+            # Once: other tries at this range are over, and none of them has copied it.
+            ranges.lock_range(cur, task.attempt, stream_id)
+            if stream_id in hidden.landed_streams(cur, task.attempt):
+                return RangeOutcome(stream_id, RangeEnd.FOUND)
+            # Results: hidden from the view, as the batch is since its attempt was opened.
+            with task.refused():
+                contents = self._copied_and_counted(cur, item, line, rows)
+            reach("land.copied")
+            # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
+            ranges.require_newest_of_range(cur, task.attempt)
+            hidden.land(cur, task.attempt, line, contents, task.shown)
+            reach("land.before_commit")
+        reach("land.done_unacknowledged")
+        self._copied.discard(stream_id)
+        return RangeOutcome(stream_id, RangeEnd.COMMITTED)
+
+    def _copied_and_counted(
+        self, cur: cursor, item: StreamRange, line: ManifestLine, rows: Pieces | None
+    ) -> ranges.Contents:
+        """Copies the range's rows, keeps its rejects, and holds both against the line.
+
+        The table itself is looked at: it holds the rows that were told, and none that another attempt left.
+        """
+        task, stream_id = self._task, item.stream_id
+        copied = self._copied_straight(cur, item, rows()) if rows else 0
+        rejects, rejected = 0, 0
+        if stream_id in self._copied:
+            found = ranges.count_rows(cur, stream_id, None)
+            rejects, rejected = int(found.rejects_digest), found.rejected
+            if found.rows or found.rejected:
+                require_own_rows(item, found)
+            copied += found.rows
+            hidden.give_rejects(cur, task.attempt, stream_id, line.task)
+            ranges.drop_rows(cur, stream_id)
+        require_copied(item, line, copied, rejected)
+        names = [column.name for column in task.columns]
+        held = of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=stream_id)
+        if held.counts[stream_id] != line.rows:
+            raise BadData(
+                f"{item.offsets}: {task.pipeline.first.table} holds {held.counts[stream_id]} rows of batch "
+                f"{task.attempt.batch_id} there, and {line.rows} were copied: another attempt's are among them"
+            )
+        return ranges.Contents(Digests(held.by_stream[stream_id], rejects), held)

@@ -1,0 +1,71 @@
+"""Stages a batch whose rows are written once: tasks copy them into their table, where a view hides them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, transaction
+from lockstep.faults import reach
+from lockstep.ledger.admin.shown_view import of_rows
+from lockstep.ledger.batch import attempts, hidden, ranges
+from lockstep.steps.ranges.land_range import RangesWrittenOnce
+from lockstep.steps.ranges.stage_ranges import outcomes_of, require_taken
+from lockstep.targets.written_once import way_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockstep.core.engine import Engine
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.routes import Route
+    from lockstep.core.staging import AttemptId, StageWork
+    from lockstep.steps.context import Context
+
+
+def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
+    """Returns the way of the next live batch's records, and whether its rows are written once."""
+    route = engine.route(ranges)
+    if folder.pipeline.store is not None or not folder.is_straight:
+        return route
+    with transaction(at.conn, STAGER) as cur:
+        return route.also(way_of_rows(cur, folder, engine.columns(), None).because)
+
+
+def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
+    """Deletes what attempts before this one have copied of the batch's offsets, if any has.
+
+    They are fenced out, and those of abandoned batches are over. They copy no more.
+    """
+    if rows_table is None:
+        return
+    with transaction(at.conn, PARTITION_ROLE) as cur:
+        ranges.require_newest_of_range(cur, attempt)
+        hidden.clear(cur, attempt.batch_id, rows_table)
+        reach("land.cleared")
+
+
+def land_ranges(
+    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, rows_table: str
+) -> None:
+    """Has tasks copy every range of the work into the table. When it returns, each has landed.
+
+    Raises `BadData` with the first reason when ranges were refused. The next attempt reads them all again.
+    """
+    with transaction(at.conn, STAGER) as cur:
+        lane = attempts.lane_of(cur, attempt.batch_id)
+    task = RangesWrittenOnce(
+        dsn=at.dsn,
+        broker=at.broker,
+        pipeline=of_rows(folder.pipeline, rows_table),
+        attempt=attempt,
+        lane=lane,
+        ranges={item.stream_id: item for item in work.ranges},
+        columns=work.columns,
+        logs={},
+        definition_hash=folder.content_hash(),
+        log_starts={},
+        epochs={},
+        shown=folder.pipeline.first.table,
+    )
+    require_taken(attempt, outcomes_of(engine, work, task))

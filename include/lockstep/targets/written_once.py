@@ -1,0 +1,90 @@
+"""Decides whether tasks copy a batch's rows straight into their table, where the view hides them until the commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockstep.core.pipeline.definition import PerBatch
+from lockstep.core.states import Lane
+from lockstep.ledger.admin.shown_view import of_rows, rows_behind
+from lockstep.ledger.batch.hidden import hidden_in, holds_abandoned
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import one
+from lockstep.ledger.staging.suppression import erased_columns
+from lockstep.targets import is_appended, straight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.folder import PipelineFolder
+
+Q = queries("lockstep.targets", "written_once")
+
+
+@dataclass(frozen=True, slots=True)
+class WayOfRows:
+    """The way of a batch's rows: once, into `rows_table`, or by way of staging if that is None. Says why.
+
+    `hidden_in` is the table in which an older attempt has hidden the batch. `left_in` is one that may hold rows of lost
+    attempts at its offsets.
+    """
+
+    rows_table: str | None
+    because: str
+    hidden_in: str | None
+    left_in: str | None
+
+
+def way_of_rows(
+    cur: cursor, folder: PipelineFolder, columns: Sequence[Column], batch_id: int | None, *, may_hide: bool = True
+) -> WayOfRows:
+    """Returns the way of a batch's rows, and of the next live batch's without a `batch_id`.
+
+    Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range.
+    """
+    before = None if batch_id is None else hidden_in(cur, batch_id)
+    pipeline = folder.pipeline
+    can_hide = may_hide and isinstance(pipeline.guarantee, PerBatch) and is_appended(pipeline.first)
+    rows_table = rows_behind(cur, pipeline.first.table) if can_hide else None
+    if rows_table is None:
+        return WayOfRows(None, "", before, before)
+    left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
+    staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
+    if staged:
+        return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", before, left_in)
+    because = f"rows are written once, into {rows_table}, and shown by the commit"
+    return WayOfRows(rows_table, because, before, left_in)
+
+
+def _why_staged(folder: PipelineFolder) -> str:
+    if not folder.is_straight:
+        return "a transform makes them" if folder.transforms else "they go into several targets"
+    if folder.expectations is not None:
+        return "expectations judge them before"
+    if folder.pipeline.first.feed is not None:
+        return "the commit catches the changes of the feed"
+    return ""
+
+
+def _why_not_now(
+    cur: cursor, pipeline: Pipeline, rows_table: str, columns: Sequence[Column], batch_id: int | None
+) -> str:
+    cur.execute(Q["facts"], {"rows_table": rows_table, "batch_id": batch_id})
+    facts = one(cur)
+    reasons = (
+        (facts.is_preview, "a preview commits nothing"),
+        (facts.lane == Lane.REPLAY, "a replay's rows meet the keys of those that they replace"),
+        (facts.has_triggers, "the table has triggers"),
+        (not facts.is_granted, f"tasks may not write there before lockstep migrate {pipeline.name}"),
+        (bool(erased_columns(cur, pipeline.name)), "keys of it were erased, and staged rows are looked through"),
+        (
+            not straight(cur, of_rows(pipeline, rows_table).first, columns),
+            "a column needs a cast, or the table has rules or policies",
+        ),
+    )
+    return next((why for holds, why in reasons if holds), "")

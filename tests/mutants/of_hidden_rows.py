@@ -1,0 +1,156 @@
+"""Lists mutants of rows that are written once: of what hides them, of what shows them, and of the fence between."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, Mutant, one
+
+REFUSES = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_constraint_of_hidden_rows_refuses_by_itself"
+RACE = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_task_lands_before_a_newer_attempt_is_opened_or_never"
+ONCE = "tests/ledger/test_written_once.py::"
+MIGRATION = "ledger/migrations/0061_written_once.sql"
+
+
+def dropped(table: str, name: str, why: str, *cases: str, kind: str = "trigger") -> Mutant:
+    """Returns a mutant that drops a trigger or a constraint. The cases are those of its test."""
+    gone = f"drop trigger {name} on lockstep.{table}"
+    if kind == "constraint":
+        gone = f"alter table lockstep.{table} drop constraint {name}"
+    red = tuple(f"{REFUSES}[{case}]" for case in cases or (f"{name}-0",))
+    return one(f"{name} dropped from {table}", why, red, Drop(gone), long=True)
+
+
+MUTANTS = [
+    dropped(
+        "hidden_batch",
+        "hidden_is_planned",
+        "a batch that is committed, or never will be, is hidden for ever",
+        *(f"hidden_is_planned-{case}" for case in range(3)),
+    ),
+    one(
+        "hidden_by_view is not asked",
+        "rows are hidden only where a view leaves them out",
+        tuple(f"{REFUSES}[hidden_by_view-{case}]" for case in range(3)),
+        Edit(MIGRATION, "            or to_regclass(new.rows_table) is null then", "            and false then"),
+        long=True,
+    ),
+    dropped("hidden_batch", "hidden_stays", "a batch that is renamed there would be seen"),
+    dropped(
+        "hidden_batch",
+        "shown_with_commit",
+        "rows of a batch that is not committed would be seen",
+        "shown_with_commit-0",
+        "shown_with_commit-1",
+    ),
+    dropped("commit", "shown_by_commit", "a committed batch would stay hidden"),
+    dropped("landed", "landed_is_hidden", "rows would be seen before their commit"),
+    one(
+        "newest_attempt is not asked of a task that copies",
+        "an older attempt would copy behind a newer one",
+        tuple(f"{REFUSES}[newest_attempt-{case}]" for case in range(3)),
+        Edit(MIGRATION, "    if newest is distinct from new.token or found", "    if false and found"),
+        long=True,
+    ),
+    one(
+        "a task that copies does not share its batch",
+        "a newer attempt would be opened between the fence and the COMMIT",
+        (f"{RACE}[the task]",),
+        Edit(
+            MIGRATION,
+            "into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;",
+            "into newest, found from lockstep.batch b where b.batch_id = new.batch_id;",
+        ),
+        long=True,
+    ),
+    dropped("landed", "landed_once", "two tries would count a range twice", kind="constraint"),
+    dropped("landed", "landed_counts", "a range has no fewer rows than none", kind="constraint"),
+    dropped(
+        "commit",
+        "landed_whole",
+        "a batch would be shown without the rows of a range",
+        "landed_whole-0",
+        "landed_whole-1",
+    ),
+    dropped("target_owner", "owned_through_view", "a second pipeline would write rows that nobody hides"),
+    one(
+        "what a dead attempt has left stays",
+        "the next attempt would meet its keys",
+        f"{ONCE}test_what_a_dead_attempt_has_left_goes_before_the_next_one_writes",
+        Edit("steps/ranges/stage_once.py", "        hidden.clear(cur, attempt.batch_id, rows_table)", "        pass"),
+        long=True,
+    ),
+    one(
+        "rows of an abandoned batch stay in the way",
+        "its offsets could not be read again before reap",
+        tuple(
+            f"{ONCE}test_offsets_of_an_abandoned_batch_are_read_again_before_reap_comes[{way}]"
+            for way in ("written once", "staged")
+        ),
+        Edit(
+            "ledger/batch/hidden.sql",
+            "    where h.rows_table = %(rows_table)s and b.state",
+            "    where false and b.state",
+        ),
+        long=True,
+    ),
+    one(
+        "a task does not look at the rows of its range",
+        "a row that another attempt left would be shown with the batch",
+        f"{ONCE}test_a_row_that_no_task_of_this_attempt_copied_refuses_the_range",
+        Edit("steps/ranges/land_range.py", "if held.counts[stream_id] != line.rows:", "if held.counts[stream_id] < 0:"),
+        long=True,
+    ),
+    one(
+        "a task that copies has no fence",
+        "a zombie would add rows to a batch that another attempt has validated",
+        f"{ONCE}test_a_zombie_behind_a_newer_attempt_copies_nothing",
+        Edit("steps/ranges/land_range.py", "            ranges.require_newest_of_range(cur, task.attempt)\n", ""),
+        Drop("drop trigger landed_is_hidden on lockstep.landed"),
+        long=True,
+    ),
+    one(
+        "a second try of a task does not look for the first",
+        "it would copy again what is there",
+        f"{ONCE}test_a_second_try_of_a_task_finds_what_the_first_has_copied",
+        Edit(
+            "steps/ranges/land_range.py",
+            "if stream_id in hidden.landed_streams(cur, task.attempt):",
+            "if not stream_id:",
+        ),
+        long=True,
+    ),
+    one(
+        "the commit does not show its batch",
+        "offsets would have moved, and nobody would see the rows",
+        f"{ONCE}test_rows_are_there_before_the_commit_and_seen_from_it_on",
+        Edit("steps/batch/commit.py", "    hidden.unhide(cur, attempt.batch_id)\n", ""),
+        Drop("drop trigger shown_by_commit on lockstep.commit"),
+        long=True,
+    ),
+    one(
+        "a batch is not hidden",
+        "rows would be seen before their commit",
+        f"{ONCE}test_rows_are_there_before_the_commit_and_seen_from_it_on",
+        Edit(
+            "ledger/batch/hidden.py",
+            '        cur.execute(Q["hide"], {"batch_id": attempt.batch_id, "rows_table": rows_table})',
+            "        pass",
+        ),
+        Drop("drop trigger landed_is_hidden on lockstep.landed"),
+        long=True,
+    ),
+    one(
+        "a table with triggers is copied into",
+        "what a trigger makes of a row is not what was counted",
+        (f"{ONCE}test_a_table_that_copies_cannot_fill_is_filled_by_the_commit[a trigger]",),
+        Edit("targets/written_once.py", "        (facts.has_triggers,", "        (False,"),
+        long=True,
+    ),
+    one(
+        "an abandoned batch is no longer hidden",
+        "its rows would be seen until reap has deleted them",
+        f"{ONCE}test_an_abandoned_batch_is_hidden_until_its_rows_are_gone",
+        Edit("steps/upkeep/reap.py", "                hidden.clear(cur, row.batch_id, row.rows_table)\n", ""),
+        Drop("drop trigger shown_with_commit on lockstep.hidden_batch"),
+        long=True,
+    ),
+]

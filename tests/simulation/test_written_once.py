@@ -1,0 +1,39 @@
+"""Tests that rows which are hidden until their commit are missed, doubled and shown early by nobody, whatever dies."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import pytest
+
+from simulation import machine
+from simulation.alone import alone
+from simulation.storm import WRITTEN_ONCE, storm
+from simulation.world import World
+from support.scenes.drill import ask
+
+
+@pytest.mark.parametrize("commits", [15, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.timeout(3600)
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path, commits):
+    seed = int.from_bytes(os.urandom(4))
+    world = partial(World, database, tmp_path, kind="once")
+
+    figures = alone(storm, world, seed, points=WRITTEN_ONCE, superuser=postgres, commits=commits)
+
+    assert figures.violations == [], f"seed {seed}"
+    assert ask(database, "select count(*) > 0 from lockstep.landed") == [(True,)]
+    if commits > 100:
+        assert figures.points() == {*WRITTEN_ONCE}, f"seed {seed}"
+        assert ask(
+            database,
+            "select count(*) from lockstep.hidden_batch h join lockstep.batch using (batch_id) "
+            "where state = 'committed'",
+        ) == [(0,)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_whatever_happens_in_whatever_order_every_promise_holds(database):
+    alone(machine.run, database, kind="once", examples=60, steps=50)

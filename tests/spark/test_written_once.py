@@ -1,0 +1,61 @@
+"""Tests that both readers copy rows into the table behind a view as they stage them: the same rows, counts and rejects."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import psycopg2
+
+from lockstep.adapters.folders import load
+from lockstep.adapters.postgres import connect
+from lockstep.ledger.migrate import migrate_target
+from spark.test_driver_first import COLUMNS, DDL, driver_first, record, rows, spark_of
+
+BAD = ("bad", "no JSON")
+COUNTS = """select delivered, written, rejected, rows, bytes, digest_sum, digest_squares, first_offset, last_offset,
+    min_timestamp, max_timestamp from lockstep.result order by batch_id, stream_id"""
+LATE = ("late", json.dumps({"id": "late", "n": 1, "amount": "12.3", "at": "2026-05-01T12:00:00+01:00"}))
+
+
+def behind_view(made):
+    """Moves the pipeline's table behind a view."""
+    file = load(made.name).path / "target.sql"
+    file.write_text(file.read_text().replace(f"public.{made.name} (", f"public.{made.name}_rows (").replace(
+        "create table", "create table if not exists"))  # fmt: skip
+    with closing(psycopg2.connect(made.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(f"set role lockstep_targets; alter table public.{made.name} rename to {made.name}_rows")
+    with closing(connect(made.dsn)) as conn:
+        migrate_target(conn, load(made.name))
+    return made
+
+
+def test_driver_and_spark_write_once_what_they_would_stage(pipeline, topic, produce):
+    name = topic(partitions=3)
+    for partition in range(2):
+        produce(name, [*map(record, range(200)), LATE], partition=partition, end="commit")
+        produce(name, map(record, range(5)), partition=partition, end="abort")
+    staged = pipeline(name, COLUMNS, DDL)
+    by_driver, by_spark = behind_view(pipeline(name, COLUMNS, DDL)), behind_view(pipeline(name, COLUMNS, DDL))
+
+    staged.run(driver_first(staged, spark_of(staged)))
+    by_driver.run(driver_first(by_driver, spark_of(by_driver)))
+    by_spark.run()
+
+    assert len(rows(staged)) == 402
+    assert rows(staged) == rows(by_driver) == rows(by_spark)
+    told = staged.ask(COUNTS)
+    assert told[:2] == told[2:4] == told[4:]
+    assert len(told) == 6
+    assert by_spark.ask("select count(*) from lockstep.landed") == [(4,)]
+    assert staged.violations() == by_driver.violations() == by_spark.violations() == []
+
+    produce(name, [*map(record, range(50)), BAD], partition=0)
+    produce(name, map(record, range(50)), partition=2)
+    for made in (staged, by_driver, by_spark):
+        made.run(driver_first(made, spark_of(made)))
+    assert rows(staged) == rows(by_driver) == rows(by_spark)
+    rejects = "select batch_id, convert_from(value, 'UTF8') from lockstep.reject order by batch_id"
+    assert staged.ask(rejects) == [(4, "no JSON"), (5, "no JSON"), (6, "no JSON")]
+    assert by_driver.ask("select count(*) from lockstep.hidden_batch") == [(0,)]
+    assert staged.violations() == by_driver.violations() == by_spark.violations() == []
