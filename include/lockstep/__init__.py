@@ -1,7 +1,7 @@
 """Writes Kafka records to Postgres in gap-checked batches, with results and offsets in one transaction.
 
 Pipelines import their names from here, DAG files from `lockstep.airflow`, tests of pipelines from `lockstep.testing`.
-A notebook calls `rows` and `records`.
+A notebook calls `rows` and `records`, an orchestrator `run`, `plan`, `replay`, `status` and `verify`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockstep.calls import plan, replay, run, status, verify
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
@@ -89,10 +90,16 @@ __all__ = [
     "Tumbling",
     "Upsert",
     "Windows",
+    "plan",
     "records",
+    "replay",
     "rows",
+    "run",
+    "status",
+    "verify",
 ]
 _HOMES = {"Run": "lockstep.core.staging", "records": "lockstep.notebook", "rows": "lockstep.notebook"}
+_HOMES |= dict.fromkeys(("plan", "replay", "run", "status", "verify"), "lockstep.calls")
 
 
 def __getattr__(name: str) -> object:

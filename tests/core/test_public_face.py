@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import lockstep
-from lockstep import notebook
+from lockstep import calls, notebook
 from lockstep.core import staging
 from lockstep.core.pipeline import definition
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = {"lockstep", "lockstep.airflow", "lockstep.testing"}
+PUBLIC = {"lockstep", "lockstep.airflow", "lockstep.results", "lockstep.testing"}
 NOT_FOR_PIPELINES = {"start_of", "Target"}
 CODE = sorted([*(ROOT / "dags").rglob("*.py"), *(ROOT / "include" / "pipelines").rglob("*.py")])
 TEXTS = sorted(
@@ -31,6 +31,7 @@ IMPORT = re.compile(r"^\s*(?:from|import) (lockstep[\w.]*)", re.MULTILINE)
 
 def test_each_name_of_a_definition_is_public_and_the_same_object():
     elsewhere = {"Run": staging, "records": notebook, "rows": notebook}
+    elsewhere |= dict.fromkeys(("plan", "replay", "run", "status", "verify"), calls)
     assert set(lockstep.__all__) == set(definition.__all__) - NOT_FOR_PIPELINES | elsewhere.keys()
     assert lockstep.__all__ == sorted(lockstep.__all__)
     for name in lockstep.__all__:
