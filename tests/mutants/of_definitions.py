@@ -171,14 +171,18 @@ MUTANTS: list[Mutant] = [
         "a process that hides is gone",
         "a lease would be taken from a living holder where /proc shows no processes of other users",
         f"{PROCESSES}test_a_process_that_does_not_show_itself_is_not_held_to_be_gone",
-        Edit("adapters/processes.py", "UNKNOWN if _is_hidden(pid) else None", "None"),
+        Edit("adapters/processes.py", "UNKNOWN_START if _is_hidden(pid) else None", "None"),
         long=True,
     ),
     one(
         "an unknown start is another one",
         "where older code could see no start, each of its living holders would be gone",
         f"{PROCESSES}test_a_process_that_does_not_show_itself_is_not_held_to_be_gone",
-        Edit("adapters/processes.py", "(UNKNOWN not in {found, parts[2]} and found != parts[2])", "found != parts[2]"),
+        Edit(
+            "adapters/processes.py",
+            "(UNKNOWN_START not in {found, parts[2]} and found != parts[2])",
+            "found != parts[2]",
+        ),
         long=True,
     ),
     one(

@@ -15,12 +15,12 @@ PARTS_OF_AN_OWNER = (
 )
 PARTS_OF_AN_OWNER_WITH_PLACE = 5
 EXIT_WITH_HOLDER = 3
-UNKNOWN = "None"  # a start that cannot be seen. Older code wrote it on systems without /proc
+UNKNOWN_START = "None"  # a start that cannot be seen. Older code wrote it on systems without /proc
 
 
 def this_owner() -> str:
     """Returns this process's name as a holder of leases: host, pid, start, boot and pid namespace."""
-    return f"{socket.gethostname()}/{os.getpid()}/{start_of(os.getpid()) or UNKNOWN}/{boot_id()}/{_pid_namespace()}"
+    return f"{socket.gethostname()}/{os.getpid()}/{start_ticks(os.getpid()) or UNKNOWN_START}/{boot_id()}/{_pid_namespace()}"
 
 
 def is_gone(owner: str) -> bool:
@@ -33,8 +33,8 @@ def is_gone(owner: str) -> bool:
         return False
     if parts[0] != socket.gethostname() or parts[PARTS_OF_AN_OWNER:] not in ([], [boot_id(), _pid_namespace()]):
         return False
-    found = start_of(int(parts[1]))
-    return found is None or (UNKNOWN not in {found, parts[2]} and found != parts[2])
+    found = start_ticks(int(parts[1]))
+    return found is None or (UNKNOWN_START not in {found, parts[2]} and found != parts[2])
 
 
 def end_with(holder: str, seconds: float = 1.0) -> None:
@@ -49,7 +49,7 @@ def end_with(holder: str, seconds: float = 1.0) -> None:
     threading.Thread(target=watch, name="holder", daemon=True).start()
 
 
-def start_of(pid: int) -> str | None:
+def start_ticks(pid: int) -> str | None:
     """Returns when the process of this pid started, in clock ticks. None if there is none.
 
     Linux counts from the boot, so that setting the clock changes nothing. Other systems count from 1970.
@@ -57,9 +57,9 @@ def start_of(pid: int) -> str | None:
     try:
         return str(round(_seconds_of_start(pid) * os.sysconf("SC_CLK_TCK")))
     except psutil.AccessDenied:
-        return UNKNOWN
+        return UNKNOWN_START
     except psutil.NoSuchProcess:
-        return UNKNOWN if _is_hidden(pid) else None
+        return UNKNOWN_START if _is_hidden(pid) else None
 
 
 def _seconds_of_start(pid: int) -> float:

@@ -10,7 +10,7 @@ import typer
 from lockstep.adapters.folders import shown_path
 from lockstep.cli.output import AsJson, say, show
 
-Folder = Annotated[Path, typer.Argument(help="The folder of the project.", metavar="FOLDER", show_default=True)]
+ProjectFolder = Annotated[Path, typer.Argument(help="The folder of the project.", metavar="FOLDER", show_default=True)]
 DemoFolder = Annotated[
     Path,
     typer.Option("--folder", help="Where the examples go, unless this is a project that has them.", show_default=True),
@@ -18,7 +18,7 @@ DemoFolder = Annotated[
 
 
 def init_command(
-    folder: Folder = Path(),
+    folder: ProjectFolder = Path(),
     examples: Annotated[bool, typer.Option("--examples", help="With the pipelines and DAGs of the demo.")] = False,
     as_json: AsJson = False,
 ) -> None:

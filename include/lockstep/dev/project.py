@@ -15,7 +15,7 @@ from lockstep.installed import CHECKOUT, IN_CHECKOUT, SHIPPED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STATE, DAGS, PIPELINES = ".lockstep", "dags", Path("include", "pipelines")
+STATE, DAGS, PIPELINES_PART = ".lockstep", "dags", Path("include", "pipelines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Project:
 def find_project(environ: Mapping[str, str]) -> Project:
     """Returns the checkout of this code, or for an installed package the project of the current folder."""
     if IN_CHECKOUT:
-        return _project(CHECKOUT, CHECKOUT / PIPELINES)
+        return _project(CHECKOUT, CHECKOUT / PIPELINES_PART)
     pipelines = folders.root(environ)
-    return _project(pipelines.parents[1] if pipelines.parts[-2:] == PIPELINES.parts else Path.cwd(), pipelines)
+    return _project(pipelines.parents[1] if pipelines.parts[-2:] == PIPELINES_PART.parts else Path.cwd(), pipelines)
 
 
 def lay_out(folder: Path, *, examples: bool) -> list[Path]:
@@ -47,7 +47,7 @@ def lay_out(folder: Path, *, examples: bool) -> list[Path]:
 
     The examples are those of the demo, with their DAGs.
     """
-    made = [folder / part for part in (DAGS, PIPELINES, STATE) if not (folder / part).exists()]
+    made = [folder / part for part in (DAGS, PIPELINES_PART, STATE) if not (folder / part).exists()]
     try:
         for place in made:
             shipped = SHIPPED / place.relative_to(folder)
@@ -56,8 +56,8 @@ def lay_out(folder: Path, *, examples: bool) -> list[Path]:
                 shutil.copytree(shipped, place, ignore=shutil.ignore_patterns("__pycache__", ".*"))
             else:
                 place.mkdir(parents=True, mode=0o700 if place.name == STATE else 0o777)
-        if folder / PIPELINES in made and not examples:
-            (folder / PIPELINES / "__init__.py").write_text(
+        if folder / PIPELINES_PART in made and not examples:
+            (folder / PIPELINES_PART / "__init__.py").write_text(
                 '"""Holds one folder for each pipeline."""\n', encoding="utf-8"
             )
         if not (folder / ".gitignore").exists():

@@ -10,7 +10,7 @@ import pathlib
 import sys
 from typing import Any
 
-BETWEEN = {"pathlib", "os", "io", "codecs", "contextlib", "glob", "fnmatch", __name__}
+BETWEEN = {"pathlib", "os", "io", "codecs", "contextlib", "glob", "fnmatch"}
 LOOKED: list[str] = []  # what Lockstep has looked for
 
 
@@ -39,9 +39,9 @@ def _refuse(path: object) -> None:
     if not isinstance(path, str | pathlib.Path) or not str(path).startswith("/proc"):
         return
     frame = sys._getframe(1)  # noqa: SLF001 - the caller's name is what decides
-    while frame and frame.f_globals.get("__name__") in BETWEEN:
+    while frame and ((name := str(frame.f_globals.get("__name__"))) == __name__ or name.partition(".")[0] in BETWEEN):
         frame = frame.f_back
-    if frame and str(frame.f_globals.get("__name__")).partition(".")[0] == "lockstep":
+    if frame and name.partition(".")[0] == "lockstep":
         LOOKED.append(str(path))
         raise FileNotFoundError(2, "there is no /proc here", str(path))
 

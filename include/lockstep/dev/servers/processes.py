@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from lockstep.adapters.processes import boot_id, start_of
+from lockstep.adapters.processes import boot_id, start_ticks
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
@@ -112,7 +112,7 @@ def observe(pid: int) -> Process | None:
     if child := _children.get(pid):
         child.poll()
     try:
-        if psutil.Process(pid).status() in _DEAD or (started := start_of(pid)) is None:
+        if psutil.Process(pid).status() in _DEAD or (started := start_ticks(pid)) is None:
             return None
     except psutil.NoSuchProcess:
         return None
