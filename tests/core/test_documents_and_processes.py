@@ -46,7 +46,9 @@ from support.fakes import no_proc
 no_proc.hide_proc()
 from lockstep.adapters import processes
 from lockstep.dev.servers import processes as servers
-child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+code = "print('up', flush=True); input()"
+child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()  # right behind exec, its arguments cannot be read yet
 host, _, _, boot, namespace = processes.this_owner().split("/")
 owner = f"{host}/{child.pid}/{processes.start_ticks(child.pid)}/{boot}/{namespace}"
 seen = servers.observe(child.pid)
