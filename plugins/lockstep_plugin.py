@@ -1,28 +1,6 @@
-"""Registers Lockstep's pages with Airflow, and nothing else."""
+"""Registers Lockstep's pages with Airflow where no installed package does. Else it would be a second registration."""
 
-from airflow.plugins_manager import AirflowPlugin
+from lockstep.web import plugin
 
-from lockstep.web.app import pages_app
-
-
-class LockstepPlugin(AirflowPlugin):
-    """The pages under /lockstep."""
-
-    name = "lockstep"
-    external_views = [  # noqa: RUF012 - Airflow's own form
-        {"name": "Lockstep", "href": "/lockstep/", "url_route": "lockstep", "destination": "nav", "category": "browse"},
-        {"name": "Coverage", "href": "/lockstep/dags/{DAG_ID}/coverage", "url_route": "coverage", "destination": "dag"},
-        {
-            "name": "Batch",
-            "href": "/lockstep/dags/{DAG_ID}/runs/{RUN_ID}",
-            "url_route": "batch",
-            "destination": "dag_run",
-        },
-        {
-            "name": "Batch",
-            "href": "/lockstep/dags/{DAG_ID}/runs/{RUN_ID}",
-            "url_route": "task_batch",
-            "destination": "task_instance",
-        },
-    ]
-    fastapi_apps = [{"app": pages_app(), "url_prefix": "/lockstep", "name": "Lockstep"}]  # noqa: RUF012 - Airflow's own form
+if not plugin.comes_with_package():
+    LockstepPlugin = plugin.LockstepPlugin

@@ -22,9 +22,9 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.planning.decisions import Caller, TaskRun
 from lockstep.core.settings import DRIVER_OFFSETS
 from lockstep.dev.setup import class_data
-from lockstep.dev.setup.jars import CHECKOUT
 from lockstep.dev.setup.spark_submit import spark_submit
 from lockstep.engine.spark import jvm
+from lockstep.installed import CHECKOUT
 from lockstep.steps.attempt.pick_up import pick_up
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan

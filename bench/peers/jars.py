@@ -11,7 +11,7 @@ from pathlib import Path
 from lockstep.adapters import java
 from lockstep.dev.servers import processes
 from lockstep.dev.setup import trust
-from lockstep.dev.setup.jars import CHECKOUT
+from lockstep.installed import CHECKOUT
 
 IVY = Path(__file__).with_name("ivy.xml")
 FOLDER = CHECKOUT / ".lockstep" / "bench" / "jars"

@@ -56,7 +56,10 @@ VALUES = {
     "Stores": ("Postgres", "Files"),
     "What a transform may know": ("Run",),
 }
-FUNCTIONS = {"In a notebook": ("rows", "records")}
+FUNCTIONS = {
+    "From Python": ("run", "plan", "replay", "status", "verify"),
+    "In a notebook": ("rows", "records"),
+}
 
 
 def commands() -> str:

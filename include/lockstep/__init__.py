@@ -1,7 +1,7 @@
 """Writes Kafka records to Postgres in gap-checked batches, with results and offsets in one transaction.
 
 Pipelines import their names from here, DAG files from `lockstep.airflow`, tests of pipelines from `lockstep.testing`.
-A notebook calls `rows` and `records`.
+A notebook calls `rows` and `records`, an orchestrator `run`, `plan`, `replay`, `status` and `verify`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockstep.calls import pipeline_status as status
+    from lockstep.calls import plan_pipeline as plan
+    from lockstep.calls import replay_pipeline as replay
+    from lockstep.calls import run_pipeline as run
+    from lockstep.calls import verify_pipeline as verify
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
@@ -89,16 +94,31 @@ __all__ = [
     "Tumbling",
     "Upsert",
     "Windows",
+    "plan",
     "records",
+    "replay",
     "rows",
+    "run",
+    "status",
+    "verify",
 ]
 _HOMES = {"Run": "lockstep.core.staging", "records": "lockstep.notebook", "rows": "lockstep.notebook"}
+# By these names the rooms have steps, which the calls lead to.
+_CALLS = {
+    "plan": "plan_pipeline",
+    "replay": "replay_pipeline",
+    "run": "run_pipeline",
+    "status": "pipeline_status",
+    "verify": "verify_pipeline",
+}
 
 
 def __getattr__(name: str) -> object:
     """Returns a public name. Its module is imported at its first use, so that one's own imports stay quick."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _CALLS:
+        return getattr(import_module("lockstep.calls"), _CALLS[name])
     return getattr(import_module(_HOMES.get(name, "lockstep.core.pipeline.definition")), name)
 
 

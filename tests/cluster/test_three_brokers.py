@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -68,7 +70,8 @@ def stopped_worker(dsn: str, seconds: float = 90) -> int:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for pid in processes.having(f"LOCKSTEP_DSN={dsn}"):
-            if processes.by_proc(pid)[0] == "T":
-                return pid
+            with suppress(psutil.NoSuchProcess):
+                if psutil.Process(pid).status() == psutil.STATUS_STOPPED:
+                    return pid
         time.sleep(0.05)
     raise AssertionError("no worker came to the middle of its reading")

@@ -11,12 +11,19 @@ from pathlib import Path
 import pytest
 
 import lockstep
-from lockstep import notebook
+from lockstep import calls, notebook
 from lockstep.core import staging
 from lockstep.core.pipeline import definition
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = {"lockstep", "lockstep.airflow", "lockstep.testing"}
+PUBLIC = {"lockstep", "lockstep.airflow", "lockstep.results", "lockstep.testing"}
+CALLS = {
+    "plan": calls.plan_pipeline,
+    "replay": calls.replay_pipeline,
+    "run": calls.run_pipeline,
+    "status": calls.pipeline_status,
+    "verify": calls.verify_pipeline,
+}
 NOT_FOR_PIPELINES = {"start_of", "Target"}
 CODE = sorted([*(ROOT / "dags").rglob("*.py"), *(ROOT / "include" / "pipelines").rglob("*.py")])
 TEXTS = sorted(
@@ -31,9 +38,10 @@ IMPORT = re.compile(r"^\s*(?:from|import) (lockstep[\w.]*)", re.MULTILINE)
 
 def test_each_name_of_a_definition_is_public_and_the_same_object():
     elsewhere = {"Run": staging, "records": notebook, "rows": notebook}
-    assert set(lockstep.__all__) == set(definition.__all__) - NOT_FOR_PIPELINES | elsewhere.keys()
+    assert set(lockstep.__all__) == set(definition.__all__) - NOT_FOR_PIPELINES | elsewhere.keys() | CALLS.keys()
     assert lockstep.__all__ == sorted(lockstep.__all__)
-    for name in lockstep.__all__:
+    assert all(getattr(lockstep, name) is function for name, function in CALLS.items())
+    for name in set(lockstep.__all__) - CALLS.keys():
         assert getattr(lockstep, name) is getattr(elsewhere.get(name, definition), name)
     assert set(lockstep.__all__) <= set(dir(lockstep))
     with pytest.raises(AttributeError, match="module 'lockstep' has no attribute 'Kafka'"):

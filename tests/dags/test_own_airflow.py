@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lockstep.dev.setup import jars
+from lockstep.installed import CHECKOUT
 from support.oracles.checker import at_end, check
 
 ROLES = "lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader"
@@ -73,7 +74,7 @@ class Project:
 def project(tmp_path):
     made = Project(tmp_path)
     checkout = tmp_path / "checkout"
-    subprocess.run(["git", "clone", "-q", str(jars.CHECKOUT), str(checkout)], check=True)
+    subprocess.run(["git", "clone", "-q", str(CHECKOUT), str(checkout)], check=True)
     made.run(made.python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(checkout))
     (wheel,) = tmp_path.glob("lockstep_kafka-*.whl")
     made.run(made.python, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel))

@@ -10,7 +10,7 @@ import typer
 
 from lockstep.cli.app import app
 from lockstep.dev.demo import last_words
-from lockstep.dev.setup import jars
+from lockstep.installed import CHECKOUT
 
 WORDS = last_words("http://127.0.0.1:1", "admin", "the password")
 PLACE = Path(Path(sys.executable).parent.parent.name, "bin")
@@ -24,14 +24,14 @@ def test_the_last_words_say_how_lockstep_is_typed_and_who_logs_in():
 
 
 def test_the_readme_says_it_too():
-    text = (jars.CHECKOUT / "README.md").read_text()
+    text = (CHECKOUT / "README.md").read_text()
     assert "The command line is `.venv/bin/lockstep`." in text
     assert "\n    source .venv/bin/activate\n" in text
 
 
 @pytest.mark.parametrize("page", ["the demo", "README.md", "docs/cookbook.md", "docs/tutorial.md"])
 def test_every_command_that_is_shown_exists(page):
-    text = WORDS if page == "the demo" else (jars.CHECKOUT / page).read_text()
+    text = WORDS if page == "the demo" else (CHECKOUT / page).read_text()
     shown = [line.split() for line in text.splitlines() if line.startswith(("  lockstep ", "    lockstep "))]
     assert len(shown) >= 4
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from lockstep.dev.servers import airflow, processes, stack
 from lockstep.dev.servers.airflow import Airflow
 from lockstep.dev.servers.airflow_settings import AirflowPlace, airflow_environment, secrets_of
 from lockstep.dev.servers.stack import ServerState, Stack
-from lockstep.dev.setup import jars
+from lockstep.installed import CHECKOUT
 from support.oracles.documents import held
 
 
@@ -152,7 +152,7 @@ def test_env_leads_the_command_airflow_to_the_embedded_airflow_by_files_and_tell
     exported = answered("env")["airflow_cli"]
 
     assert exported["AIRFLOW_HOME"] == str(folder)
-    assert exported["AIRFLOW__CORE__DAGS_FOLDER"] == str(jars.CHECKOUT / "dags")
+    assert exported["AIRFLOW__CORE__DAGS_FOLDER"] == str(CHECKOUT / "dags")
     for option in ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"):
         read = subprocess.run(shlex.split(exported[f"{option}_CMD"]), capture_output=True, text=True, check=True)
         assert read.stdout == made[option]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from lockstep.dev.setup import images
-from lockstep.dev.setup.jars import CHECKOUT
+from lockstep.installed import CHECKOUT
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

@@ -18,6 +18,7 @@ from lockstep.adapters.machine_facts import machine_facts
 from lockstep.core.errors import Refusal
 from lockstep.dev.servers import processes
 from lockstep.dev.setup import jars, lock_jars
+from lockstep.installed import CHECKOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_jar_with_one_changed_byte_is_refused_by_name_with_the_next_command(pl
 
     said = str(refused.value)
     assert said.startswith(f"{configuration}/{spoiled.name} in {place} has the SHA-256 {jar_lock.sha256(spoiled)}")
-    assert said.endswith("Next: make jars")
+    assert said.endswith("Next: lockstep dev jars")
     assert "\n" not in said
     assert not jars.complete(place)
 
@@ -72,7 +73,7 @@ def test_a_jar_with_one_changed_byte_is_refused_by_name_with_the_next_command(pl
 def test_a_jar_that_no_lock_names_is_refused(place):
     (place / "ahead" / "a-shadow-1.0.jar").write_bytes(b"PK")
 
-    with pytest.raises(Refusal, match=r"ahead/a-shadow-1.0.jar in .* is not among the jars.*Next: make jars"):
+    with pytest.raises(Refusal, match=r"ahead/a-shadow-1.0.jar in .* is not among the jars.*Next: lockstep dev jars"):
         class_path({"LOCKSTEP_JARS": str(place)})
     assert not jars.complete(place)
 
@@ -80,7 +81,7 @@ def test_a_jar_that_no_lock_names_is_refused(place):
 def test_a_jar_that_is_missing_is_refused(place):
     (place / VICTIM).unlink()
 
-    with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} is missing in .*Next: make jars"):
+    with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} is missing in .*Next: lockstep dev jars"):
         connector_jars({"LOCKSTEP_JARS": str(place)})
 
 
@@ -121,7 +122,9 @@ def test_what_was_fetched_takes_its_place_when_it_is_what_was_locked(fetched):
 def test_a_fetched_jar_with_another_checksum_takes_no_place_and_leaves_no_cache(place, fetched):
     change_one_byte(place / VICTIM)
 
-    with pytest.raises(Refusal, match=rf"{re.escape(VICTIM)} in .*has the SHA-256.*Next: make jars to fetch it again"):
+    with pytest.raises(
+        Refusal, match=rf"{re.escape(VICTIM)} in .*has the SHA-256.*Next: lockstep dev jars to fetch it again"
+    ):
         jars.ensure_jars(fetched, lambda _: None)
 
     assert not fetched.exists()
@@ -166,4 +169,4 @@ def test_no_codec_with_a_known_hole_is_locked():
 
 
 def ivy() -> str:
-    return (jars.CHECKOUT / "ivy.xml").read_text()
+    return (CHECKOUT / "ivy.xml").read_text()

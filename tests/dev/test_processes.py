@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -74,12 +75,13 @@ def test_the_pid_file_is_written_by_the_process_itself(tmp_path):
     processes.stop_process(started, signal.SIGTERM, patience=5.0)
 
 
-def test_ps_knows_the_living_from_the_dead_too(sleeper):
-    state, started = processes.by_ps(sleeper.pid)
+def test_the_identity_is_that_of_earlier_versions(sleeper):
+    """Leases and running servers outlive an upgrade: the start is that of /proc, in ticks since the boot."""
+    ticks = Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
-    assert state == "S"
-    assert started
-    assert processes.by_ps(2**22 + 1) == ("", "")
+    assert sleeper.started == f"{boot}:{ticks}"
+    assert processes.observe(2**22 + 1) is None
 
 
 def test_what_steers_postgres_is_not_handed_on(monkeypatch):

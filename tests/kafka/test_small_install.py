@@ -1,4 +1,4 @@
-"""Tests that an installation without extras runs, tells and verifies a pipeline of plain JSON.
+"""Tests that an installation without extras, on a system without /proc, runs, tells and verifies a pipeline of plain JSON.
 
 Modules that no dependency of the package brings are as if they were not installed.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from lockstep.installed import DISTRIBUTION, EXTRAS, install_of
+from support.fakes import no_proc
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -31,6 +32,7 @@ class Hidden:
 HIDDEN = set(json.loads(os.environ["HIDDEN"]))
 sys.meta_path.insert(0, Hidden())
 """
+NO_PROC = Path(no_proc.__file__).read_text()
 CALLS = """
 import json, sys
 from lockstep.cli.app import main
@@ -77,7 +79,7 @@ def hidden() -> list[str]:
 def typed(drill, hidden, *calls: str) -> tuple[list[str], list[int], str]:
     """Returns what each call prints, its exit code, and what all of them complain about."""
     (drill.home.parent / "site").mkdir()
-    (drill.home.parent / "site" / "sitecustomize.py").write_text(HIDES)
+    (drill.home.parent / "site" / "sitecustomize.py").write_text(f"{NO_PROC}\n{HIDES}")
     done = subprocess.run(
         [sys.executable, "-c", CALLS, json.dumps([["lockstep", *call.split()] for call in calls])],
         env=os.environ

@@ -15,6 +15,7 @@ MIGRATION = "ledger/migrations/0019_definitions_and_versions.sql"
 COMPARED = "require_same_definition(cur, attempt, folder)\n"
 OWN_RANGE = "tests/ledger/test_per_partition.py::test_a_tasks_role_changes_nothing_once_its_attempt_is_closed"
 KEEPS = "tests/core/test_planning.py::test_a_pipeline_keeps_its_topic_and_target_for_good"
+PROCESSES = "tests/core/test_documents_and_processes.py::"
 WHOLE = "tests/ledger/test_whole_owners.py::"
 
 MUTANTS: list[Mutant] = [
@@ -158,12 +159,37 @@ MUTANTS: list[Mutant] = [
     one(
         "a host's name is enough",
         "two containers of one name would each think the other's process dead",
-        "tests/core/test_documents_and_processes.py::test_of_another_container_with_the_same_host_name_nothing_is_known",
+        f"{PROCESSES}test_of_another_container_with_the_same_host_name_nothing_is_known",
         Edit(
             "adapters/processes.py",
-            " or parts[PARTS_OF_AN_OWNER:] not in ([], [_boot(), _pid_namespace()]):",
+            " or parts[PARTS_OF_AN_OWNER:] not in ([], [boot_id(), _pid_namespace()]):",
             ":",
         ),
+        long=True,
+    ),
+    one(
+        "a process that hides is gone",
+        "a lease would be taken from a living holder where /proc shows no processes of other users",
+        f"{PROCESSES}test_a_process_that_does_not_show_itself_is_not_held_to_be_gone",
+        Edit("adapters/processes.py", "UNKNOWN_START if _is_hidden(pid) else None", "None"),
+        long=True,
+    ),
+    one(
+        "an unknown start is another one",
+        "where older code could see no start, each of its living holders would be gone",
+        f"{PROCESSES}test_a_process_that_does_not_show_itself_is_not_held_to_be_gone",
+        Edit(
+            "adapters/processes.py",
+            "(UNKNOWN_START not in {found, parts[2]} and found != parts[2])",
+            "found != parts[2]",
+        ),
+        long=True,
+    ),
+    one(
+        "a start is counted by the clock",
+        "a clock that is set would make each living holder another process",
+        "tests/dev/test_processes.py::test_the_identity_is_that_of_earlier_versions",
+        Edit("adapters/processes.py", "return started - boot", "return started"),
         long=True,
     ),
     one(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Edit, one
 
 COMMANDS = "tests/dev/test_dev_commands.py::"
+CALLS = "tests/kafka/test_calls.py::"
 LINES = "tests/cli/test_dev_produce.py::test_one_bad_line_is_refused_by_its_number_and_no_line_is_sent"
 
 MUTANTS = [
@@ -45,5 +46,30 @@ MUTANTS = [
         "each transform could log in as the admin",
         ("tests/dags/test_withheld.py::test_what_a_driver_inherits_holds_no_secret_of_airflow",),
         Edit("adapters/withheld.py", "|AIRFLOW_PASSWORD", ""),
+    ),
+    one(
+        "a call takes another value than the folder's",
+        "its author would change the value, and the folder's would run",
+        (f"{CALLS}test_what_is_not_the_pipeline_on_disk_is_refused",),
+        Edit("calls.py", " and folder.pipeline != pipeline:", " and False:"),
+        long=True,
+    ),
+    one(
+        "a blocked pipeline is a result",
+        "a scheduler would call a load done that waits for a person",
+        (f"{CALLS}test_a_key_is_one_batch_and_a_blocked_pipeline_needs_a_decision",),
+        Edit(
+            "calls.py",
+            "        raise NeedsDecision(decision.reason, next_command=decision.next_command)\n",
+            "        pass\n",
+        ),
+        long=True,
+    ),
+    one(
+        "threads of one process work at once",
+        "each would resume the batch of the other, for they are one holder",
+        (f"{CALLS}test_threads_of_one_process_take_turns_and_no_record_is_read_twice",),
+        Edit("calls.py", "        with _turns[folder.pipeline.name]:\n            yield at\n", "        yield at\n"),
+        long=True,
     ),
 ]

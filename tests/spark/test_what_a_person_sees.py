@@ -98,7 +98,7 @@ def test_under_spark_submit_a_failed_task_prints_no_trace(broken):
 @pytest.mark.long
 def test_jars_that_were_not_given_are_asked_for(broken):
     done = submitted(broken)
-    assert "Next: make jars" in done.stdout
+    assert "Next: lockstep dev jars" in done.stdout
     assert broken.ask("select fault from lockstep.attempt") == [("surroundings",)]
 
 

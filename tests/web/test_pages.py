@@ -12,13 +12,14 @@ from confluent_kafka.admin import ConfigResource
 
 from lockstep.steps.changes.forget import forget
 from lockstep.steps.upkeep.archive import archive_due
+from lockstep.web import plugin
 from lockstep.web.app import pages_app
 from lockstep.web.pictures.drawing import Scale
 from support.scenes.here import ME
 from support.scenes.odd_logs import alter, delete_records, until
 from web.answers import guards, said
 
-PLUGIN = Path(__file__).parents[2] / "plugins" / "lockstep_plugin.py"
+FOLDER = Path(__file__).parents[2] / "plugins"
 PATHS = (
     "/",
     "/metrics",
@@ -43,9 +44,16 @@ def test_every_route_is_guarded_by_airflows_own_permission():
 
 
 def test_each_tab_has_a_route_of_its_own_for_airflow_leaves_out_the_second_of_a_name():
-    views = runpy.run_path(str(PLUGIN))["LockstepPlugin"].external_views
+    views = plugin.LockstepPlugin.external_views
     assert {view["destination"] for view in views} == {"nav", "dag", "dag_run", "task_instance"}
     assert len({view["url_route"] for view in views}) == len(views)
+
+
+@pytest.mark.parametrize(("with_package", "registers"), [(True, []), (False, ["LockstepPlugin"])])
+def test_the_plugins_folder_registers_the_pages_where_no_package_does(with_package, registers, monkeypatch):
+    monkeypatch.setattr(plugin, "comes_with_package", lambda: with_package)
+    found = runpy.run_path(str(FOLDER / "lockstep_plugin.py"))
+    assert [name for name, value in found.items() if value is plugin.LockstepPlugin] == registers
 
 
 def test_a_pipeline_that_never_ran_has_pages_that_say_so(pages, dags):

@@ -51,7 +51,8 @@ def connection_environment(
     if not environ.get("LOCKSTEP_KAFKA"):
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
     if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
-        found |= _registry(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
+        address, options = registry_variables(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
+        found |= {"LOCKSTEP_REGISTRY": address, "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}
     if store and store.variable and not environ.get(store.variable):
         found[store.variable] = _address(_connection(connection_of(store), store.variable), store)
     return found
@@ -96,8 +97,8 @@ def _kafka(connection: Connection) -> dict[str, str]:
     return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}
 
 
-def _registry(connection: Connection) -> dict[str, str]:
-    """Converts an HTTP connection to the registry's variables.
+def registry_variables(connection: Connection) -> tuple[str, dict[str, object]]:
+    """Returns the registry's address, and its client's options, of a connection.
 
     Its schema is http or https. Login and password are the client's. Its extra holds the client's options.
     """
@@ -106,4 +107,4 @@ def _registry(connection: Connection) -> dict[str, str]:
     if connection.login:
         options["basic.auth.user.info"] = f"{connection.login}:{connection.password or ''}"
     port = f":{connection.port}" if connection.port else ""
-    return {"LOCKSTEP_REGISTRY": f"{address}{port}", "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}
+    return f"{address}{port}", options

@@ -37,7 +37,7 @@ def jars_folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
             return place
     raise Refusal(
         "Spark's Kafka connector is not here: no connector/*.jar in LOCKSTEP_JARS or .lockstep/jars",
-        next_command="make jars",
+        next_command="lockstep dev jars",
     )
 
 

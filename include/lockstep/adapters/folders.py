@@ -59,7 +59,7 @@ def root(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
     raise Refusal(
         f"no pipelines here: neither {PIPELINES_VARIABLE} nor a folder include/pipelines above {Path.cwd()} "
         "nor an installed package",
-        next_command=f"cd to your checkout, or set {PIPELINES_VARIABLE}",
+        next_command=f"lockstep init, or cd to your project, or set {PIPELINES_VARIABLE}",
     )
 
 

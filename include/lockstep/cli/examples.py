@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 EXAMPLES = {
+    "demo": "lockstep demo",
+    "init": "lockstep init shop",
     "migrate": 'lockstep migrate orders --apply 0c1d2e3f4a5b6c7d --reason "orders have a channel"',
     "new": 'lockstep new refunds --topic refunds.v1 --key id --columns "id string, amount decimal(12,2)"',
     "check": "lockstep check orders",
@@ -50,6 +52,7 @@ EXAMPLES = {
     "dev up": "lockstep dev up --airflow",
     "dev down": "lockstep dev down",
     "dev status": "lockstep dev status --password",
+    "dev jars": "lockstep dev jars",
     "dev env": 'eval "$(lockstep dev env)"',
     "dev topic": "lockstep dev topic refunds --partitions 4",
     "dev produce": "lockstep dev produce refunds --from refunds.jsonl --key id",

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from lockstep.adapters import folders
 from lockstep.adapters.folders import load
 from lockstep.core.errors import Refusal
+from lockstep.dev import project
 from lockstep.dev.drain import drain
 from lockstep.dev.records.folding import fold_topic, same_rows
 from lockstep.dev.servers import airflow, stack
+from lockstep.installed import CHECKOUT, IN_CHECKOUT
 
 PIPELINES = ("orders", "clicks")
 DEMO_RECORDS = 50_000
@@ -28,17 +33,18 @@ The stack is still up, and its scheduler goes on: new records are committed with
 
 What to try next:
 
-  source {activate}        # from then on, this shell knows lockstep; without it, type {door}
+  source {activate}        # from then on, this shell knows lockstep; without it, type {door}{enter}
   lockstep dev produce clicks --records 200000
   lockstep status clicks
   lockstep blame orders --key o-000003001
   lockstep dev status --password          # Airflow's address, user and password again
   lockstep late sales --admit --reason "the shop was offline"    # what came too late counts after all
   eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, public.sales_by_hour, lockstep.*
-  make down                               # the data stay
+  lockstep dev down                       # the data stay
 
-README.md shows the commands for a pipeline of your own.
+{own}
 """
+README = "README.md shows the commands for a pipeline of your own."
 
 
 class CommandFailed(Exception):  # noqa: N818 - the command has said why already
@@ -51,6 +57,7 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
 
 def demo() -> airflow.Airflow:
     """Starts the stack, loads two pipelines by its scheduler and one with windows, and shows results and proof."""
+    _type("dev", "jars")
     _type("dev", "up", "--airflow")
     _type("migrate")
     for name in (*PIPELINES, WINDOWED):
@@ -161,31 +168,48 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def last_words(address: str, user: str, password: str) -> str:
-    """Returns the commands to type next, as they are typed in the folder of the checkout."""
+def last_words(address: str, user: str, password: str, folder: Path | None = None) -> str:
+    """Returns the commands to type next, as they are typed in the checkout, or in the demo's folder."""
     programs = Path(_door()).parent
-    place = Path(programs.parent.name, programs.name)
+    place = programs if folder else Path(programs.parent.name, programs.name)
     return NEXT.format(
-        door=place / "lockstep", activate=place / "activate", address=address, user=user, password=password
+        door=place / "lockstep",
+        activate=place / "activate",
+        own="`lockstep new --help` begins a pipeline of your own." if folder else README,
+        enter=f"\n  cd {folder}" if folder else "",
+        address=address,
+        user=user,
+        password=password,
     )
 
 
-def main() -> int:
-    """Runs the demo for make. Returns 0, or the code of the command that failed."""
-    began = time.monotonic()
+def show_demo(folder: Path) -> int:
+    """Runs the demo in the checkout or project that has its pipelines. Else lays them out in this folder.
+
+    Returns 0, or the code of the command that failed.
+    """
+    began, came_from = time.monotonic(), Path.cwd()
     try:
+        os.chdir(_enter(folder))
         scheduled = demo()
     except CommandFailed as failed:
         return failed.code
-    except Refusal as refusal:
-        sys.stderr.write(f"{refusal}\n")
-        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
     _print(f"\ndone in {time.monotonic() - began:.0f} s")
-    _print(last_words(scheduled.address, scheduled.user, scheduled.password).rstrip())
+    entered = None if Path.cwd() in {came_from, CHECKOUT} else Path(os.path.relpath(Path.cwd(), came_from))
+    _print(last_words(scheduled.address, scheduled.user, scheduled.password, entered).rstrip())
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _enter(folder: Path) -> Path:
+    """Returns the folder that the demo runs in, with its pipelines."""
+    if IN_CHECKOUT:
+        return CHECKOUT
+    with suppress(Refusal):
+        if {*PIPELINES, WINDOWED} <= set(folders.pipeline_names()):
+            return Path.cwd()
+    if folder.exists() and not (folder / project.STATE).exists():
+        raise Refusal(f"{folder} is there, and is no project", next_command="lockstep demo --folder ANOTHER")
+    project.lay_out(folder.absolute(), examples=True)
+    return folder.absolute()

@@ -21,6 +21,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.dev.servers import airflow, ports, processes, spark_connect
 from lockstep.dev.servers.airflow_settings import AirflowPlace
 from lockstep.dev.setup import jars
+from lockstep.installed import CHECKOUT
 from lockstep.ledger.migrate import migrate_target
 from support.oracles.checker import at_end, check
 from support.servers.servers import make_topic
@@ -98,7 +99,7 @@ def an_airflow(servers, home: Path, *, more: Mapping[str, str] | None = None, **
     unique = f"{home.name.replace('-', '_')}_{os.getpid()}"
     with servers.database(f"ledger_{unique}") as dsn, pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOCKSTEP_PIPELINES", str(home / "pipelines"))
-        folders = (home / "dags", jars.CHECKOUT / "plugins", home / "pipelines", jars.folder())
+        folders = (home / "dags", CHECKOUT / "plugins", home / "pipelines", jars.folder())
         metadata = f"airflow_{unique}"
         yield House(home, AirflowPlace(dsn, servers.kafka().bootstrap, *folders, metadata=metadata, more=more, **place))
         if server := spark_connect.running(home):

@@ -86,13 +86,19 @@ def java(facts: MachineFacts) -> Finding | None:
     if facts.java is None:
         return None
     why = "Spark needs Java 17 or newer to stage anything"
-    return problem(Check.JAVA, "machine", facts.java, why, "make servers, or apt-get install openjdk-17-jre-headless")
+    return problem(
+        Check.JAVA,
+        "machine",
+        facts.java,
+        why,
+        "apt-get install openjdk-17-jre-headless, or pip install 'lockstep-kafka[server]'",
+    )
 
 
 def jar_findings(facts: MachineFacts) -> Finding | None:
     """Reports jars that are missing or of another version. Spark reads Kafka with them, and pip does not bring them."""
     if isinstance(facts.jars, str):
-        return problem(Check.JARS, "machine", facts.jars, "without them Spark cannot read Kafka", "make jars")
+        return problem(Check.JARS, "machine", facts.jars, "without them Spark cannot read Kafka", "lockstep dev jars")
     connectors = [name for name in facts.jars if name.startswith(CONNECTOR_NAME)]
     spark = facts.versions.get(Check.PYSPARK)
     if len(connectors) == 1 and (spark is None or connectors[0].endswith(f"-{spark}.jar")):
@@ -102,7 +108,7 @@ def jar_findings(facts: MachineFacts) -> Finding | None:
         "machine",
         ", ".join(connectors) or f"no {CONNECTOR_NAME} among {len(facts.jars)} jars",
         f"pyspark is {spark or 'not installed'}: Spark reads Kafka by exactly one connector, of its own version",
-        "make jars, and let LOCKSTEP_JARS, if it is set, lead to .lockstep/jars",
+        "lockstep dev jars, and let LOCKSTEP_JARS, if it is set, lead to .lockstep/jars",
     )
 
 

@@ -154,7 +154,7 @@ def _of_supplies(facts: ProductionFacts) -> Iterator[Missing]:
     for lock in facts.locks_without_hashes:
         yield Missing(Point.HASHES, f"{lock} has packages without a SHA-256", "make lock")
     if facts.jars:
-        yield Missing(Point.JARS, facts.jars, "make jars")
+        yield Missing(Point.JARS, facts.jars, "lockstep dev jars")
     for image in facts.tagged_images:
         found = f"{image} has no digest: a tag may lead to another image tomorrow"
         yield Missing(Point.IMAGES, found, "make images")

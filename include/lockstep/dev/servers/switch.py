@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
-from lockstep.dev import lock
+from lockstep.dev import lock, project
 from lockstep.dev.private import private_folder
 from lockstep.dev.servers import airflow, cluster, kafka, ports, postgres, spark_connect, stack
 from lockstep.dev.servers.airflow_settings import AirflowPlace
@@ -100,15 +100,16 @@ def _airflow_up(before: Stack, say: Callable[[str], None], environ: Mapping[str,
         raise Refusal("Airflow needs the Postgres and the Kafka of this stack.", next_command=stack.UP)
     began, known = time.monotonic(), airflow.running(before.home)
     port = known.port if known else _port(before, before.airflow, "LOCKSTEP_AIRFLOW_PORT", environ)
-    project = jars.CHECKOUT
+    found = project.find_project(environ)
     place = AirflowPlace(
         dsn=dsn,
         kafka=bootstrap,
-        dags=project / "dags",
-        plugins=project / "plugins",
-        pipelines=project / "include" / "pipelines",
+        dags=found.dags,
+        plugins=found.plugins,
+        pipelines=found.pipelines,
         jars=jars.folder(environ),
         spark_remote=before.spark_remote,
+        more=found.exports(environ),
     )
     whole = known is not None and len(known.parts) == len(airflow.AIRFLOW_PARTS)
     running = airflow.start(before.home, place, port)

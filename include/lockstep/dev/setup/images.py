@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from lockstep.core.settings import ENVIRONMENT
-from lockstep.dev.setup.jars import CHECKOUT
+from lockstep.installed import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,17 +13,23 @@ from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.dev import lock
 from lockstep.dev.servers import processes
+from lockstep.dev.servers.stack import home_of
 from lockstep.dev.setup import trust
+from lockstep.installed import CHECKOUT, IN_CHECKOUT, SHIPPED, install_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CHECKOUT = Path(__file__).parents[4]
-
 
 def folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
-    """Returns the folder of this checkout's jars: `LOCKSTEP_JARS`, else `.lockstep/jars` beside `ivy.xml`."""
-    return Path(environ.get("LOCKSTEP_JARS") or CHECKOUT / ".lockstep" / "jars")
+    """Returns the folder for the jars: `LOCKSTEP_JARS`, else `.lockstep/jars` in the checkout of this code.
+
+    Of an installed package, it is `.lockstep/jars` in the nearest project at or above the current folder.
+    """
+    if given := environ.get("LOCKSTEP_JARS"):
+        return Path(given)
+    here = CHECKOUT / ".lockstep" if IN_CHECKOUT else home_of(Path.cwd(), {}) or Path.cwd() / ".lockstep"
+    return here / "jars"
 
 
 def find_jars(configuration: str, environ: Mapping[str, str] = ENVIRONMENT) -> Path:
@@ -67,7 +73,7 @@ def _resolve(target: Path, lock_held: int) -> None:
     except Refusal as refusal:
         for refused in (fresh, cache):
             shutil.rmtree(refused, ignore_errors=True)
-        again = "make jars to fetch it again, or make lock-jars if ivy.xml was changed"
+        again = "lockstep dev jars to fetch it again, or make lock-jars if ivy.xml was changed"
         raise Refusal(refusal.message, next_command=again) from None
     if target.exists():
         target.rename(old)
@@ -80,17 +86,17 @@ def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None
     """Lets Ivy fetch the jars of ivy.xml into files that are named by `pattern`."""
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
-        raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command="make clean demo")
+        raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command=install_of("pyspark"))
     program = java.find_java()
     # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
     cache.mkdir(parents=True, exist_ok=True)
     trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
-    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(CHECKOUT / "ivy.xml"), "-cache", str(cache)]
+    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(SHIPPED / "ivy.xml"), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     # An Ivy that outlives us must keep the next one waiting: they would write the same files.
     command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]
     if not processes.run_program(command, log=log, holding=[] if lock_held is None else [lock_held]):
-        raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="make jars")
+        raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="lockstep dev jars")
 
 
 def pyspark_jars() -> Path:
@@ -98,7 +104,7 @@ def pyspark_jars() -> Path:
     # Asked of the import system without importing: pyspark takes half a second.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise Refusal("pyspark is not installed here.", next_command="make demo")
+        raise Refusal("pyspark is not installed here.", next_command=install_of("pyspark"))
     return Path(spec.origin).parent / "jars"
 
 

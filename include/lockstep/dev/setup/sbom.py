@@ -18,7 +18,7 @@ from packageurl import PackageURL
 from lockstep.adapters import jar_lock
 from lockstep.core.errors import Refusal
 from lockstep.dev.setup import jars
-from lockstep.installed import DISTRIBUTION
+from lockstep.installed import CHECKOUT, DISTRIBUTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _POM = re.compile(r"META-INF/maven/([^/]+)/([^/]+)/pom\.properties")
 _FILE = re.compile(r"(.+?)-(\d.*)\.jar")
 
 
-def locked_packages(checkout: Path = jars.CHECKOUT) -> dict[tuple[str, str], list[str]]:
+def locked_packages(checkout: Path = CHECKOUT) -> dict[tuple[str, str], list[str]]:
     """Returns, by name and version, the SHA-256 of every file that the locks admit for a package."""
     texts = [lock.read_text() for lock in sorted(checkout.glob("requirements*.txt"))]
     found = {_key(name, version): hashes for text in texts for name, version, hashes in _REQUIREMENT.findall(text)}

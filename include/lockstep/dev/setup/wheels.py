@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters import java
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.dev.servers import programs
-from lockstep.dev.setup.jars import CHECKOUT
+from lockstep.installed import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

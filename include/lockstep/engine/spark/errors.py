@@ -56,7 +56,7 @@ def as_our_error(error: Exception, where: str, work: StageWork) -> BaseException
 def _told(error: Exception, where: str, work: StageWork) -> Exception:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if any("Failed to find data source: kafka" in line for line in lines):
-        return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="make jars")
+        return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
     if said := next(filter(None, map(said_in, lines)), None):
         return said
     away = next(filter(is_away, lines), None)
