@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
@@ -69,6 +70,7 @@ __all__ = [
     "Files",
     "History",
     "Hopping",
+    "Iceberg",
     "Idempotent",
     "Json",
     "Limits",
@@ -93,6 +95,7 @@ __all__ = [
     "rows",
 ]
 _HOMES = {"Run": "lockstep.core.staging", "records": "lockstep.notebook", "rows": "lockstep.notebook"}
+_HOMES |= {"Iceberg": "lockstep.core.lake.iceberg"}
 
 
 def __getattr__(name: str) -> object:

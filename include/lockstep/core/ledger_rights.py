@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEDGER_SCHEMAS = frozenset({"lockstep", "lockstep_staging", "lockstep_feed", "lockstep_send"})  # no target lies in them
+# No target lies in them.
+LEDGER_SCHEMAS = frozenset({"lockstep", "lockstep_staging", "lockstep_feed", "lockstep_send", "lockstep_lake"})
 
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 SPARK_TABLES = ("spark_run", "spark_stage")
