@@ -22,6 +22,7 @@ from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
+from mutants.of_lake import MUTANTS as LAKE
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
@@ -65,6 +66,7 @@ MUTANTS = [
     *PROMOTIONS,
     *HOSTILE,
     *HOURS,
+    *LAKE,
     *LEASES,
     *LEDGER,
     *ONE_LOG,

@@ -11,6 +11,7 @@ OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockst
 SPARK_TABLES = ("spark_run", "spark_stage")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 EVENT_TIME = ("event_time", "stream_time", "judged", "window_state", "late")
+LAKE_SWEPT = ("lake_prefix", "lake_prepared")
 EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN)
 # Rows that no role changes. A batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY_TABLES = (
@@ -41,12 +42,13 @@ HISTORY_TABLES = (
     "link",
     "archived",
     "archive_drop",
+    *("lake_file", "lake_commit", "lake_pointer"),
     *SPARK_TABLES,
     *ERASURES,
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", *EVENT_TIME),
+    *("target_owner", "relay", *LAKE_SWEPT, *EVENT_TIME),
 )
 PLANS = (
     "stream",
@@ -74,6 +76,7 @@ RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "cove
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", "tombstone", "decision", "delivery", "arrival"),
     "hour_told",
+    *(*LAKE_SWEPT, "lake_file", "lake_commit"),
     *("stream_time", "judged", "window_state", "late"),
     *CONTENT_TABLES,
     *ERASURES,
