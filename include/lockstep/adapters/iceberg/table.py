@@ -71,6 +71,10 @@ class LakeTable:
             at = known[at]
         return tuple(found)
 
+    def keeps(self, snapshot_id: int) -> bool:
+        """Returns True if the metadata still has this snapshot, wherever readers are led."""
+        return self._table.metadata.snapshot_by_id(snapshot_id) is not None
+
     def misfit(self, columns: Sequence[Column]) -> str | None:
         """Says why rows with these columns do not fit the table, or None if they do."""
         return misfit(self._table.metadata, columns)

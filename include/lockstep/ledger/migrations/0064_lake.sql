@@ -153,6 +153,11 @@ end $$;
 create constraint trigger offsets_with_pointer after insert on lake_pointer deferrable initially deferred
     for each row when (new.role = 'lockstep_committer') execute function guard_lake_pointer();
 
+-- A lake table has an owner as others have, and the catalog's name in front.
+alter table target_owner drop constraint target_is_qualified;
+alter table target_owner add constraint target_is_qualified check (
+    target ~ '^(lockstep\.)?[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$');
+
 grant select on all tables in schema lockstep_lake to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader;
 grant update (metadata_location, previous_metadata_location) on lockstep_lake.iceberg_tables to lockstep_committer;
 grant select on lake_prefix, lake_file, lake_prepared, lake_commit, lake_pointer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.ledger.queries import queries
@@ -37,7 +38,7 @@ def published_digests(
         return {}
     each = {}
     for place, target in enumerate(pipeline.targets):
-        if not isinstance(target, Append):
+        if not isinstance(target, Append) or isinstance(target.table, Iceberg):
             continue
         staged = found.columns[place]  # an attached table has lost its staging columns by now
         types = dict(digests.digest_columns(cur, target.table))
