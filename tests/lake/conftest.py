@@ -34,9 +34,16 @@ TABLES = ("drill", "lines")
 class InLake(Here):
     """The drill run in this process, and looks at its three tables."""
 
-    def __init__(self, drill: Drill, lake: Path) -> None:
+    def __init__(self, drill: Drill, lake: Path, send: Any) -> None:
         super().__init__(drill)
         self.lake = lake
+        self._send = send
+        self._sent = 0
+
+    def produce(self, count: int) -> None:
+        numbers = range(self._sent, self._sent + count)
+        self._send(self.drill.topic, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in numbers])
+        self._sent += count
 
     def pointer(self, name: str) -> str:
         found = self.drill.ask("select metadata_location from lockstep_lake.iceberg_tables where table_name = %s", name)
@@ -81,9 +88,9 @@ def lake(database, kafka, topic, produce, tmp_path, monkeypatch):
         folder = load("drill")
         migrate_target(conn, folder)
         make_tables(conn, folder.pipeline, f"file://{place}", [folder.pipeline.columns] * 3)
-    produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(60)])
     drill = Drill(database, kafka, name, home)
-    here = InLake(drill, place)
+    here = InLake(drill, place, produce)
+    here.produce(60)
     yield here
     here.at.close()
     drill.end()

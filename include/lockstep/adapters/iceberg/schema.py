@@ -49,6 +49,17 @@ ARROW: dict[str, pa.DataType] = {
     "timestamptz": pa.timestamp("us", "UTC"),
     "binary": pa.binary(),
 }
+POSTGRES = {
+    "string": "text",
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "date": "date",
+    "timestamptz": "timestamptz",
+    "binary": "bytea",
+}
 WIDER = {"int": ("long",), "float": ("double",)}
 
 
@@ -94,6 +105,13 @@ def arrow_type(type_: types.IcebergType) -> pa.DataType:
     if isinstance(type_, types.DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     return ARROW[str(type_)]
+
+
+def postgres_type(type_: types.IcebergType) -> str:
+    """Returns the type of Postgres that holds a column's values exactly."""
+    if isinstance(type_, types.DecimalType):
+        return f"numeric({type_.precision},{type_.scale})"
+    return POSTGRES[str(type_)]
 
 
 def _holds(held: types.IcebergType, wanted: types.IcebergType) -> bool:

@@ -19,7 +19,7 @@ from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
-from lockstep.adapters.iceberg.schema import ORIGIN, arrow_type, misfit, store_answers
+from lockstep.adapters.iceberg.schema import ORIGIN, arrow_type, misfit, postgres_type, store_answers
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, is_touched, is_whole
 
@@ -134,10 +134,18 @@ class LakeTable:
         found = (task.file for task in self._table.scan().plan_files())
         return [(file.file_path, file.record_count, file.file_size_in_bytes) for file in found]
 
+    @property
+    def postgres_columns(self) -> tuple[tuple[str, str], ...]:
+        """Returns the columns with the types of Postgres that hold them exactly."""
+        return tuple((field.name, postgres_type(field.field_type)) for field in self._table.metadata.schema().fields)
+
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yields these columns of the rows that readers see, file by file."""
+        """Yields these columns of the rows that readers see, file by file, with the types of `arrow_schema`."""
+        schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
-            yield from self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
+            for batch in self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader():
+                if batch.num_rows:
+                    yield batch.select(list(columns)).cast(schema)
 
     def _without(self, replaced: Sequence[Replaced], stem: str) -> tuple[list[Any], list[str], int]:
         """Returns the files to drop, the paths of new files with their other rows, and the number of rows that go."""

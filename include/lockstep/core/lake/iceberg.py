@@ -50,6 +50,12 @@ class Iceberg(str):
         return self.split(".")[2]
 
 
+class LakeCopy(Iceberg):
+    """A lake table that this session has copied into a temporary table of the same name, to look at its rows."""
+
+    __slots__ = ()
+
+
 def recorded_table(name: str) -> str:
     """Returns the table of a definition's document, which keeps a lake table by its value."""
     return Iceberg(name.partition(".")[2]) if is_lake_table(name) else name

@@ -77,6 +77,13 @@ def last_move(cur: cursor, table: Iceberg) -> str:
     )
 
 
+def shown_by(cur: cursor, table: Iceberg) -> str | None:
+    """Returns the address that the last told move of a table led to, or None if no move was told."""
+    cur.execute(Q["last_move"], _named(table))
+    row = maybe(cur)
+    return row.after if row else None
+
+
 def last_commit(cur: cursor, table: Iceberg) -> Any:
     """Returns (batch_id, table_uuid, snapshot_id) of the last commit into the table, or None before the first."""
     cur.execute(Q["last_commit"], _named(table))

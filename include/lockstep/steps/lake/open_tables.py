@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.lake.iceberg import Iceberg, lake_places
+from lockstep.core.lake.iceberg import lake_places
 from lockstep.ledger.lake import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from psycopg2.extensions import connection
 
     from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
 
@@ -41,7 +42,7 @@ def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
         }
     found = {}
     for place, (table, address, last, who) in known.items():
-        found[place] = opened = _table(pipeline.name, table, address)
+        found[place] = opened = load_table(pipeline.name, table, address)
         if last and last.table_uuid != opened.uuid:
             raise Refusal(
                 f"{pipeline.name}: {table} is another table than the one of batch {last.batch_id}: its pointer was moved "
@@ -88,7 +89,8 @@ def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: S
     return made
 
 
-def _table(pipeline: str, table: Iceberg, address: str) -> LakeTable:
+def load_table(pipeline: str, table: Iceberg, address: str) -> LakeTable:
+    """Returns the table as its metadata at this address has it. Raises `Refusal` if the extra is not installed."""
     try:
         from lockstep.adapters.iceberg.table import LakeTable  # noqa: PLC0415 - few pipelines have a lake table
     except ModuleNotFoundError as error:
@@ -96,8 +98,3 @@ def _table(pipeline: str, table: Iceberg, address: str) -> LakeTable:
             f"{pipeline}: {table} needs the package {error.name}", next_command="pip install 'lockstep-kafka[lake]'"
         ) from None
     return LakeTable(str(table), address)
-
-
-def known_tables(tables: Mapping[int, LakeTable]) -> dict[int, Iceberg]:
-    """Returns the names of opened tables, by place."""
-    return {place: Iceberg(table.name.partition(".")[2]) for place, table in tables.items()}

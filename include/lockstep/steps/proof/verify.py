@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
@@ -23,6 +24,7 @@ from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.inspect.committed import changed_since_commit
+from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
 from lockstep.steps.proof.verify_log import Log
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
@@ -71,13 +73,15 @@ def verify(
     results that move apart from the offsets. Raises `Refusal` for a definition that is not the ledger's, and for a
     target that is not there.
     """
+    view = read_topics(broker, folder.pipeline) if deep else None
     pipeline = folder.pipeline
-    view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     with snapshot(conn, READER) as cur:
         view = with_archive(cur, pipeline, view) if view else None
+        pipeline, in_lake = copy_tables(cur, pipeline)
         _require_definition(cur, pipeline, elsewhere=results is not None)
         checks = _of_database(cur, pipeline, since, elsewhere=results is not None)
+        checks += in_lake
         checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)
         if results:
             checks += of_results(cur, pipeline, results, deep=deep, since=since)
@@ -132,6 +136,8 @@ def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
     table = pipeline.first.table
     if isinstance(pipeline.guarantee, Delivered) or pipeline.store is not None:
         return f"{table} is in another store, and there is no folder here"
+    if isinstance(table, Iceberg):
+        return f"{table} is in the lake: lockstep verify {pipeline.name} reads it"
     if not types_of_target(cur, table):
         return f"{table} is not there any more"
     return next((f"{table} was given free, and belongs to {owner}" for owner in new_owners(cur, pipeline)), "")
