@@ -163,6 +163,12 @@ def ranges_of(cur: cursor, batch_id: int) -> tuple[str, dict[str, list[int]]]:
     return lane, {f"{row.topic}-{row.partition}": [row.from_offset, row.until_offset] for row in rows}
 
 
+def files_of_pipeline(cur: cursor, pipeline: str, batch_id: int | None = None) -> list[Any]:
+    """Returns the files that commits of the pipeline have brought, or one batch. A commit without a file has one row."""
+    cur.execute(Q["files_of_pipeline"], {"pipeline": pipeline, "batch_id": batch_id})
+    return every(cur)
+
+
 def expected(cur: cursor, pipeline: str, table: Iceberg) -> list[Any]:
     """Returns each committed segment with the sums of each of its files, one row per file."""
     cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline})

@@ -97,7 +97,10 @@ order by p.at
 -- name: dead_prefixes
 -- Where attempts that are over, and have not committed, have written.
 select x.batch_id, x.token, x.place, x.location from lockstep.lake_prefix x join lockstep.attempt a using (batch_id, token)
-where x.swept_at is null and a.closed_at is not null and a.state <> 'committed' and not exists (
+where a.closed_at is not null and a.state <> 'committed'
+  -- once more after a day: a process that was taken for dead may have written behind the first sweep
+  and (x.swept_at is null or (x.swept_at < a.closed_at + interval '1 day' and a.closed_at < clock_timestamp() - interval '1 day'))
+  and not exists (
     select from lockstep.lake_commit m where m.batch_id = x.batch_id and m.token = x.token)
 order by x.batch_id, x.token, x.place
 
@@ -105,6 +108,14 @@ order by x.batch_id, x.token, x.place
 -- Nothing of a dead attempt is left there.
 update lockstep.lake_prefix set swept_at = clock_timestamp()
 where batch_id = %(batch_id)s and token = %(token)s and place = %(place)s
+
+-- name: files_of_pipeline
+-- What the commits of a pipeline have brought into its lake tables, the newest first.
+select m.batch_id, m.place, concat_ws('.', m.catalog, m.namespace, m.name) as target, m.snapshot_id, m.at, f.path, f.rows, f.bytes
+from lockstep.lake_commit m join lockstep.batch b using (batch_id)
+left join lockstep.lake_file f using (batch_id, token, place)
+where b.pipeline = %(pipeline)s and (%(batch_id)s::bigint is null or m.batch_id = %(batch_id)s)
+order by m.place, m.batch_id desc, f.path
 
 -- name: expected
 -- What each segment of a pipeline has in its lake table, as it was read back before its commit.
