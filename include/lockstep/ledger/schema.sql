@@ -1498,7 +1498,8 @@ begin
 end $$;
 
 -- The staged table is the ledger's owner's until it lies beside its target: nobody else may create among the staged rows. It is
--- the target's owner's before it is attached: whatever then runs for its indexes runs as that one.
+-- the target's owner's before it is attached: whatever then runs for its indexes runs as that one. Beside it a lake table may
+-- be filled, whose name is no relation's: it is not looked for.
 create function attach_staged(target regclass, staged regclass, of_batch bigint, of_token bigint) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -1521,7 +1522,7 @@ begin
     -- one target has no row in target_rows, and all rows of the result
     select coalesce(
         (select sum(p.rows) from lockstep.target_rows p
-         where p.batch_id = of_batch and p.token = of_token and to_regclass(p.target) = attach_staged.target),
+         where p.batch_id = of_batch and p.token = of_token and case when p.target !~ '[.].*[.]' then to_regclass(p.target) end = attach_staged.target),
         (select sum(r.rows) from lockstep.result r where r.batch_id = of_batch and r.token = of_token), 0) into won_rows;
     if staged_rows <> won_rows then
         execute format('delete from %s t where t._reason is not null or not exists (

@@ -113,7 +113,7 @@ where batch_id = %(batch_id)s and token = %(token)s and place = %(place)s
 -- What the commits of a pipeline have brought into its lake tables, the newest first.
 select m.batch_id, m.place, concat_ws('.', m.catalog, m.namespace, m.name) as target, m.snapshot_id, m.at, f.path, f.rows, f.bytes
 from lockstep.lake_commit m join lockstep.batch b using (batch_id)
-left join lockstep.lake_file f using (batch_id, token, place)
+left join lockstep.lake_file f on (f.batch_id, f.token, f.place) = (m.batch_id, m.token, m.place)
 where b.pipeline = %(pipeline)s and (%(batch_id)s::bigint is null or m.batch_id = %(batch_id)s)
 order by m.place, m.batch_id desc, f.path
 
