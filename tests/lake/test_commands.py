@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from support.scenes.command_line import CommandLine
@@ -12,10 +10,10 @@ from support.scenes.command_line import CommandLine
 @pytest.fixture
 def lockstep(lake, monkeypatch, capsys, tmp_path):
     (tmp_path / "home").mkdir()
-    kept = {name: os.environ[name] for name in ("LOCKSTEP_DSN", "LOCKSTEP_KAFKA", "LOCKSTEP_PIPELINES")}
     line = CommandLine(monkeypatch, capsys, tmp_path / "home")
-    for name, value in kept.items():
-        monkeypatch.setenv(name, value)
+    drill = lake.drill
+    for name, value in {"DSN": drill.dsn, "KAFKA": drill.kafka, "PIPELINES": str(drill.home)}.items():
+        monkeypatch.setenv(f"LOCKSTEP_{name}", value)
     return line
 
 

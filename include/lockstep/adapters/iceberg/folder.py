@@ -13,7 +13,7 @@ from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.files import LakeFile, OffsetSums
 
-COUNTED = ["_stream", "_offset", "_batch"]
+READ_BACK = ["_stream", "_offset", "_batch"]
 
 
 def folder_of(address: str) -> Path:
@@ -41,7 +41,7 @@ def look_back(address: str, batch_id: int) -> LakeFile:
     """Reads the coordinates of a file's rows back from the store. Raises `BadData` for a file that is not whole."""
     path = folder_of(address)
     try:
-        rows = pq.read_table(path, columns=COUNTED, partitioning=None)
+        rows = pq.read_table(path, columns=READ_BACK, partitioning=None)
         size = path.stat().st_size
     except (OSError, ValueError) as error:  # what Arrow raises of a truncated file is a ValueError
         raise BadData(f"batch {batch_id}: {address} cannot be read back: {str(error).splitlines()[0]}") from None

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.columns import Column
 
-ORIGIN = (("_stream", "int"), ("_offset", "bigint"), ("_ordinal", "int"), ("_batch", "bigint"))
+ORIGIN_FIELDS = (("_stream", "int"), ("_offset", "bigint"), ("_ordinal", "int"), ("_batch", "bigint"))
 # A replay finds files by these bounds, whatever the default of the table's metrics is.
-BOUNDED = {f"write.metadata.metrics.column.{name}": "full" for name in ("_stream", "_offset", "_batch")}
-TYPES: dict[str, types.PrimitiveType] = {
+METRICS = {f"write.metadata.metrics.column.{name}": "full" for name in ("_stream", "_offset", "_batch")}
+ICEBERG_TYPES: dict[str, types.PrimitiveType] = {
     "string": types.StringType(),
     "boolean": types.BooleanType(),
     "smallint": types.IntegerType(),
@@ -49,7 +49,7 @@ ARROW: dict[str, pa.DataType] = {
     "timestamptz": pa.timestamp("us", "UTC"),
     "binary": pa.binary(),
 }
-POSTGRES = {
+POSTGRES_OF_ICEBERG = {
     "string": "text",
     "boolean": "boolean",
     "int": "integer",
@@ -60,17 +60,17 @@ POSTGRES = {
     "timestamptz": "timestamptz",
     "binary": "bytea",
 }
-WIDER = {"int": ("long",), "float": ("double",)}
+ICEBERG_WIDER = {"int": ("long",), "float": ("double",)}
 
 
 def make_table(location: str, columns: Sequence[Column]) -> str:
     """Writes the first metadata of an empty table with these columns. Returns its address, for the table's pointer."""
-    named = [*((name, type_, True) for name, type_ in ORIGIN), *((c.name, c.type, False) for c in columns)]
+    named = [*((name, type_, True) for name, type_ in ORIGIN_FIELDS), *((c.name, c.type, False) for c in columns)]
     fields = [
         types.NestedField(place, name, _type(type_), required=required)
         for place, (name, type_, required) in enumerate(named, 1)
     ]
-    metadata = new_table_metadata(Schema(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, BOUNDED)
+    metadata = new_table_metadata(Schema(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, METRICS)
     address = f"{location}/metadata/00000-{metadata.table_uuid}.metadata.json"
     with store_answers(address):
         ToOutputFile.table_metadata(metadata, load_file_io({}, address).new_output(address))
@@ -84,23 +84,23 @@ def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
     if metadata.spec().fields:
         return f"it is partitioned by {metadata.spec().fields[0].name}, and tables without partitions are written here"
     held = {field.name: field for field in metadata.schema().fields}
-    wanted = {**dict(ORIGIN), **{column.name: column.type for column in columns}}
+    wanted = {**dict(ORIGIN_FIELDS), **{column.name: column.type for column in columns}}
     for name, type_ in wanted.items():
         if name not in held:
             return f"it has no column {name}, which takes {_type(type_)}"
         if not _holds(held[name].field_type, _type(type_)):
             return f"its column {name} is {held[name].field_type}, and {_type(type_)} is needed"
     for name, field in held.items():
-        if field.required and name not in dict(ORIGIN):
+        if field.required and name not in dict(ORIGIN_FIELDS):
             return f"its column {name} is required, and a record may leave it empty"
     return None
 
 
 def _type(type_: str) -> types.PrimitiveType:
-    return TYPES.get(type_) or types.DecimalType(*digits(type_))
+    return ICEBERG_TYPES.get(type_) or types.DecimalType(*digits(type_))
 
 
-def arrow_type(type_: types.IcebergType) -> pa.DataType:
+def arrow_of_field(type_: types.IcebergType) -> pa.DataType:
     """Returns the type of a column in memory and in files."""
     if isinstance(type_, types.DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
@@ -111,13 +111,13 @@ def postgres_type(type_: types.IcebergType) -> str:
     """Returns the type of Postgres that holds a column's values exactly."""
     if isinstance(type_, types.DecimalType):
         return f"numeric({type_.precision},{type_.scale})"
-    return POSTGRES[str(type_)]
+    return POSTGRES_OF_ICEBERG[str(type_)]
 
 
 def _holds(held: types.IcebergType, wanted: types.IcebergType) -> bool:
     if isinstance(held, types.DecimalType) and isinstance(wanted, types.DecimalType):
         return held.scale == wanted.scale and held.precision >= wanted.precision
-    return held == wanted or str(held) in WIDER.get(str(wanted), ())
+    return held == wanted or str(held) in ICEBERG_WIDER.get(str(wanted), ())
 
 
 @contextmanager

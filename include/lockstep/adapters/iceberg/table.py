@@ -19,9 +19,9 @@ from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
-from lockstep.adapters.iceberg.schema import ORIGIN, arrow_type, misfit, postgres_type, store_answers
+from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, arrow_of_field, misfit, postgres_type, store_answers
 from lockstep.core.errors import Refusal
-from lockstep.core.lake.files import Prepared, is_touched, is_whole
+from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +84,10 @@ class LakeTable:
         """Returns the columns as files have them, with the field ids of the table."""
         return pa.schema(
             pa.field(
-                field.name, arrow_type(field.field_type), not field.required, {"PARQUET:field_id": str(field.field_id)}
+                field.name,
+                arrow_of_field(field.field_type),
+                not field.required,
+                {"PARQUET:field_id": str(field.field_id)},
             )
             for field in self._table.metadata.schema().fields
         )
@@ -148,7 +151,7 @@ class LakeTable:
                     yield batch.select(list(columns)).cast(schema)
 
     def _without(self, replaced: Sequence[Replaced], stem: str) -> tuple[list[Any], list[str], int]:
-        """Returns the files to drop, the paths of new files with their other rows, and the number of rows that go."""
+        """Returns the files to drop, the new files with their other rows, and how many rows go."""
         drops, keeps, withdrawn = [], [], 0
         schema = self._table.metadata.schema()
         for task, whole in self._touched(replaced):
@@ -175,13 +178,13 @@ class LakeTable:
             pq.write_table(rows, out, compression="zstd")
 
     def _touched(self, replaced: Sequence[Replaced]) -> Iterator[tuple[FileScanTask, bool]]:
-        ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN}
+        ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}
         for task in self._table.scan().plan_files():
             if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
                 raise Refusal(f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here")
             bounds = [_bounds(task.file, ids[name]) for name in ("_stream", "_offset")]
             if is_touched(replaced, *bounds):
-                yield task, is_whole(replaced, *bounds)
+                yield task, holds_replaced_alone(replaced, *bounds)
 
 
 class _Preparing(NoopCatalog):

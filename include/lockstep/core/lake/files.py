@@ -1,4 +1,4 @@
-"""Defines the facts of lake files and of a prepared move, and which rows a replay takes out of a file."""
+"""Defines the facts of lake files and of a prepared move. Says which files a replay touches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A written metadata file that no reader sees yet. The table shows it when its pointer moves from `before` to `after`.
+    """A written metadata file that no reader sees yet. Its table shows it once the pointer moves to `after`.
 
     `withdrawn` are rows that the move takes out.
     """
@@ -70,7 +70,7 @@ def sums_of_files(files: Iterable[LakeFile]) -> dict[int, OffsetSums]:
     return found
 
 
-def is_whole(replaced: Sequence[Replaced], stream: tuple[int, int], offset: tuple[int, int]) -> bool:
+def holds_replaced_alone(replaced: Sequence[Replaced], stream: tuple[int, int], offset: tuple[int, int]) -> bool:
     """Returns True if a file with these bounds holds replaced rows alone: one stream, and all offsets in one range."""
     if stream[0] != stream[1]:
         return False

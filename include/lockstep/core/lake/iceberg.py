@@ -51,7 +51,7 @@ class Iceberg(str):
 
 
 class LakeCopy(Iceberg):
-    """A lake table that this session has copied into a temporary table of the same name, to look at its rows."""
+    """A lake table that this session has copied into a temporary table of the same name."""
 
     __slots__ = ()
 

@@ -110,7 +110,7 @@ def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[L
             )
 
 
-def files_of(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:
+def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:
     """Returns the attempt's recorded files, by place."""
     cur.execute(Q["files_of_attempt"], asdict(attempt))
     found: dict[int, list[LakeFile]] = {}
@@ -155,7 +155,7 @@ def replaced(cur: cursor, batch_id: int) -> tuple[tuple[Replaced, ...], tuple[in
     return ranges, tuple(sorted({row.expects_batch for row in rows}))
 
 
-def ranges_of(cur: cursor, batch_id: int) -> tuple[str, dict[str, list[int]]]:
+def lane_and_ranges(cur: cursor, batch_id: int) -> tuple[str, dict[str, list[int]]]:
     """Returns the batch's lane, and its offsets by topic and partition."""
     cur.execute(Q["ranges"], {"batch_id": batch_id})
     rows = every(cur)

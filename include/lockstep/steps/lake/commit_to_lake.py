@@ -126,7 +126,7 @@ def _take(
         if batch.lane == Lane.LIVE:
             ledger.require_positions(cur, attempt)
         staged = require_staged(cur, attempt)
-        recorded = moves.files_of(cur, attempt)
+        recorded = moves.files_of_attempt(cur, attempt)
         taken = {}
         for place, table in tables.items():
             moves.insert_prefix(cur, attempt, place, prefix_of(table.location, attempt.batch_id, attempt.token))
@@ -147,7 +147,7 @@ def _prepare(at: Context, folder: PipelineFolder, attempt: AttemptId, files: Fil
     with transaction(at.conn, COMMITTER, lock_seconds=LAKE_LOCK_SECONDS) as cur:
         attempts.require_newest(cur, attempt)
         replaced, batches = moves.replaced(cur, attempt.batch_id)
-        lane, ranges = moves.ranges_of(cur, attempt.batch_id)
+        lane, ranges = moves.lane_and_ranges(cur, attempt.batch_id)
         for place, table in tables.items():
             moves.insert_prepared(cur, attempt, place, ids[place], table.address)
     reach("lake.prepared_row")

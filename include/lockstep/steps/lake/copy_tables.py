@@ -1,4 +1,4 @@
-"""Shows `verify` the tables of the lake: each is copied into its session, and its pointer is compared with the ledger."""
+"""Copies tables of the lake into the session of `verify`. Compares their pointers with the ledger."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
-from lockstep.steps.proof.verify_log import Log
+from lockstep.steps.proof.verify_log import Log, decoded_alike
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
 from lockstep.steps.proof.verify_results import of_results
 from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
@@ -40,7 +39,7 @@ from lockstep.targets.rows import found_by_index
 from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from psycopg2.extensions import connection, cursor
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
-DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
 TOPIC_GONE = "its topic is gone, or the definition does not name it any more"
 
 
@@ -80,14 +78,13 @@ def verify(
         view = with_archive(cur, pipeline, view) if view else None
         pipeline, in_lake = copy_tables(cur, pipeline)
         _require_definition(cur, pipeline, elsewhere=results is not None)
-        checks = _of_database(cur, pipeline, since, elsewhere=results is not None)
-        checks += in_lake
+        checks = _of_database(cur, pipeline, since, elsewhere=results is not None) + in_lake
         checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)
         if results:
             checks += of_results(cur, pipeline, results, deep=deep, since=since)
         if view is None:
             return checks
-        alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
+        alike = decoded_alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
         ever = ledger.streams_ever(cur, pipeline.name)
         here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
@@ -244,13 +241,3 @@ def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> 
             raise Refusal(
                 f"{pipeline.name}: target {target.table} is not there", next_command=f"lockstep migrate {pipeline.name}"
             )
-
-
-def _alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the definitions that decode a record as today's does."""
-    today = json.loads(json.dumps(folder.document()))
-    return frozenset(
-        name
-        for name, document in definitions.items()
-        if all(document.get(part) == today.get(part) for part in DECODING)
-    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockstep.core.lake.files import OffsetSums
     from lockstep.core.staging import AttemptId
 
-ROWS_PER_READ = 10_000
+SPOOLED_ROWS = 10_000
 ROWS_PER_FILE = 2_000_000
 
 
@@ -56,9 +56,9 @@ def spool_rows(
     held = 0
     try:
         with cur.connection.cursor(name="taking") as taking:
-            taking.itersize = ROWS_PER_READ
+            taking.itersize = SPOOLED_ROWS
             taking.execute(sql.SQL(Q["open_rows"]).format(columns=columns, rows=rows))
-            while some := taking.fetchmany(ROWS_PER_READ):
+            while some := taking.fetchmany(SPOOLED_ROWS):
                 if writer is None:
                     files.append(folder / f"{place}-{len(files)}.parquet")
                     writer, held = pq.ParquetWriter(files[-1], schema, compression="zstd"), 0
