@@ -116,8 +116,8 @@ def postgres_type(type_: types.IcebergType) -> str:
 
 def _holds(held: types.IcebergType, wanted: types.IcebergType) -> bool:
     if isinstance(held, types.DecimalType) and isinstance(wanted, types.DecimalType):
-        return held.scale == wanted.scale and held.precision >= wanted.precision
-    return held == wanted or str(held) in ICEBERG_WIDER.get(str(wanted), ())
+        return bool(held.scale == wanted.scale and held.precision >= wanted.precision)
+    return bool(held == wanted) or str(held) in ICEBERG_WIDER.get(str(wanted), ())
 
 
 @contextmanager

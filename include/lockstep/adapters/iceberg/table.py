@@ -152,7 +152,9 @@ class LakeTable:
 
     def _without(self, replaced: Sequence[Replaced], stem: str) -> tuple[list[Any], list[str], int]:
         """Returns the files to drop, the new files with their other rows, and how many rows go."""
-        drops, keeps, withdrawn = [], [], 0
+        drops: list[Any] = []
+        keeps: list[str] = []
+        withdrawn = 0
         schema = self._table.metadata.schema()
         for task, whole in self._touched(replaced):
             rows = 0

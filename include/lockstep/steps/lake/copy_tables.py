@@ -70,7 +70,9 @@ def _as_read_back(
     cur: cursor, pipeline: Pipeline, table: Iceberg, there: dict[tuple[int, int], OffsetSums]
 ) -> PromiseCheck:
     """Compares the rows of each segment with its files of the commit, by number and by sums of offsets."""
-    wrong, expected, where = Wrong(), {}, {}
+    wrong = Wrong()
+    expected: dict[tuple[int, int], OffsetSums] = {}
+    where: dict[tuple[int, int], str] = {}
     for row in moves.expected(cur, pipeline.name, table):
         key = (row.batch_id, row.stream_id)
         where[key] = f"{row.topic}-{row.partition} [{row.from_offset}, {row.until_offset}) of batch {row.batch_id}"
