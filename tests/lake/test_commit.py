@@ -8,10 +8,13 @@ from uuid import uuid4
 
 import duckdb
 import psycopg2
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake.conftest import TABLES
-from lockstep.core.errors import Refusal
+from lockstep.adapters.iceberg import folder
+from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.files import prefix_of
 from lockstep.faults import InjectedFault
 
@@ -145,3 +148,45 @@ def test_a_table_that_moves_all_the_time_is_named_and_nothing_is_written(lake, m
     with pytest.raises(Refusal, match=r"prepared 2 times, .* lockstep\.sales\.lines has moved .* by lockstep"):
         lake.run()
     assert lake.in_database() == lake.rows("drill") == lake.rows("lines") == []
+
+
+def shortened(local, path) -> None:
+    path.write_bytes(local.read_bytes()[:-9])
+
+
+def without_a_row(local, path) -> None:
+    rows = pq.read_table(local, partitioning=None)
+    pq.write_table(rows.slice(1), path)
+
+
+def of_another_batch(local, path) -> None:
+    rows = pq.read_table(local, partitioning=None)
+    place, field = rows.schema.get_field_index("_batch"), rows.schema.field("_batch")
+    pq.write_table(rows.set_column(place, field, pa.array([0] * rows.num_rows, field.type)), path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (shortened, "cannot be read back"),
+        (without_a_row, "do not hold the rows that are staged"),
+        (of_another_batch, "holds rows of another batch"),
+        (lambda *_: None, "cannot be read back"),
+    ],
+    ids=["shortened", "without-a-row", "of-another-batch", "missing"],
+)
+def test_a_file_that_the_store_does_not_give_back_as_it_was_written_is_refused(lake, monkeypatch, spoil, reason):
+    def put(local, address: str) -> None:
+        path = folder.folder_of(address)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        spoil(local, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(folder, "put_file", put)
+        with pytest.raises(BadData, match=reason):
+            lake.run()
+    assert lake.in_database() == lake.rows("drill") == lake.rows("lines") == []
+    assert lake.drill.ask("select count(*) from lockstep.lake_file") == [(0,)]
+    lake.drain()
+    assert len(lake.in_database()) == 60
+    assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
