@@ -14,9 +14,11 @@ import pytest
 
 from lake.conftest import TABLES
 from lockstep.adapters.iceberg import folder
+from lockstep.adapters.postgres import connect
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.files import prefix_of
 from lockstep.faults import InjectedFault
+from lockstep.ledger.migrate import migrate_target
 
 POINTS = [
     "lake.prefix_made",
@@ -146,6 +148,33 @@ def test_a_table_that_moves_all_the_time_is_named_and_nothing_is_written(lake, m
     monkeypatch.setattr(commit_to_lake, "LAKE_PAUSE_SECONDS", 0)
     monkeypatch.setattr(commit_to_lake, "LAKE_TRIES", 2)
     with pytest.raises(Refusal, match=r"prepared 2 times, .* lockstep\.sales\.lines has moved .* by lockstep"):
+        lake.run()
+    assert lake.in_database() == lake.rows("drill") == lake.rows("lines") == []
+
+
+BY_BATCH = """create table public.drill (id text, n int, _stream int4 not null, _offset int8 not null,
+    _ordinal int4 not null, _batch int8 not null,
+    primary key (_stream, _offset, _ordinal, _batch)) partition by list (_batch)"""
+
+
+def test_a_table_by_batch_beside_the_lake_takes_the_staged_rows_as_they_are(lake):
+    with closing(psycopg2.connect(lake.drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; drop table public.drill")
+    (lake.drill.home / "drill" / "target.sql").write_text(BY_BATCH)
+    with closing(connect(lake.drill.dsn)) as conn:
+        migrate_target(conn, lake.folder)
+    lake.drain()
+    assert len(lake.in_database()) == 60
+    assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
+
+
+def test_two_rows_of_one_place_are_refused_where_no_index_would(lake, monkeypatch):
+    from lockstep.targets.lake import spool  # noqa: PLC0415 - the extra may be missing
+
+    batch = spool.Q["open_rows"]
+    doubled = batch.replace("from {rows} t", "from (select * from {rows} r union all select * from {rows} r) t")
+    monkeypatch.setattr(spool, "Q", dict(spool.Q) | {"open_rows": doubled})
+    with pytest.raises(BadData, match=r"stream \d+ offset 0 has two rows with _ordinal 0"):
         lake.run()
     assert lake.in_database() == lake.rows("drill") == lake.rows("lines") == []
 

@@ -53,7 +53,7 @@ def spool_rows(
     columns = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
     files: list[Path] = []
     writer: pq.ParquetWriter | None = None
-    held = 0
+    held, last = 0, None
     try:
         with cur.connection.cursor(name="taking") as taking:
             taking.itersize = SPOOLED_ROWS
@@ -62,6 +62,7 @@ def spool_rows(
                 if writer is None:
                     files.append(folder / f"{place}-{len(files)}.parquet")
                     writer, held = pq.ParquetWriter(files[-1], schema, compression="zstd"), 0
+                last = _last_key(attempt, some, [named.index(name) for name in COORDINATES], last)
                 writer.write_batch(_batch(some, named, schema, attempt.batch_id))
                 held += len(some)
                 if held >= ROWS_PER_FILE:
@@ -76,6 +77,19 @@ def spool_rows(
         if writer is not None:
             writer.close()
     return Spooled(tuple(files), expected)
+
+
+def _last_key(attempt: AttemptId, rows: Sequence[Any], places: Sequence[int], last: Any) -> Any:
+    """Returns the key of the last row. Raises `BadData` if two rows have one: no index of a lake table refuses it."""
+    for row in rows:
+        key = tuple(row[place] for place in places)
+        if key == last:
+            raise BadData(
+                f"batch {attempt.batch_id}: stream {key[0]} offset {key[1]} has two rows with _ordinal {key[2]}",
+                next_command=f"lockstep batch {attempt.batch_id}",
+            )
+        last = key
+    return last
 
 
 def _batch(rows: Sequence[tuple[Any, ...]], names: Sequence[str], schema: pa.Schema, batch_id: int) -> pa.RecordBatch:
