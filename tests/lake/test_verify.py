@@ -127,3 +127,18 @@ def test_a_replay_takes_out_what_it_replaces_in_every_table(lake):
         row[1] for row in old
     )
     assert failed(lake, deep=True) == {}
+
+
+def test_a_fill_brings_what_was_skipped_into_every_table(lake):
+    lake.run()
+    lake.skip()
+    before = lake.rows()
+    assert len(before) == 40
+    assert lake.fill()
+    assert len(lake.in_database()) == 60
+    assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
+    said = lake.drill.ask(
+        "select added_files, removed_files from lockstep.lake_commit order by batch_id desc, place limit 2"
+    )
+    assert said == [(1, 0), (1, 0)]
+    assert failed(lake, deep=True) == {}

@@ -79,8 +79,8 @@ MUTANTS: list[Mutant] = [
         (f"{VERIFIED}test_a_table_that_was_taken_back_is_named_and_nothing_is_written_into_it",),
         Edit(
             "steps/lake/open_tables.py",
-            "if last and last.snapshot_id not in",
-            "if not last and last.snapshot_id not in",
+            "last.snapshot_id not in opened.snapshots and",
+            "last.snapshot_id in () and",
         ),
         long=True,
     ),
