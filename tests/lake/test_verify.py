@@ -142,3 +142,25 @@ def test_a_fill_brings_what_was_skipped_into_every_table(lake):
     )
     assert said == [(1, 0), (1, 0)]
     assert failed(lake, deep=True) == {}
+
+
+def test_a_preview_shows_the_rows_of_every_table_and_moves_no_pointer(lake):
+    lake.drain()
+    before, files = {name: lake.pointer(name) for name in ("drill", "lines")}, lake.files()
+    rows = len([row for row in lake.rows() if row[:2] in first_segment(lake)])
+    lake.code = lambda value: value | {"n": value["n"] + 1}
+    found, _ = lake.preview("replay", "0:0", "0:1")
+    changed = {"added": 0, "removed": 0, "changed": rows, "unchanged": 0}
+    assert found.document()["targets"] == {target.table: changed for target in lake.folder.pipeline.targets}
+    assert ({name: lake.pointer(name) for name in before}, lake.files()) == (before, files)
+
+
+def first_segment(lake) -> set[tuple[int, int]]:
+    """Returns the coordinates of the rows in the segment that begins partition 0."""
+    return set(
+        lake.drill.ask(
+            """select d._stream, d._offset from public.drill d join lockstep.coverage c on c.stream_id = d._stream
+               and c.offsets @> d._offset join lockstep.stream s using (stream_id)
+               where s.partition = 0 and lower(c.offsets) = 0"""
+        )
+    )

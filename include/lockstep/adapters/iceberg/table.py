@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan, Or
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
 from pyiceberg.manifest import DataFileContent
@@ -142,11 +142,15 @@ class LakeTable:
         """Returns the columns with the types of Postgres that hold them exactly."""
         return tuple((field.name, postgres_type(field.field_type)) for field in self._table.metadata.schema().fields)
 
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yields these columns of the rows that readers see, file by file, with the types of `arrow_schema`."""
+    def read(self, columns: Sequence[str], within: Sequence[Replaced] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields these columns of the rows that readers see, file by file, with the types of `arrow_schema`.
+
+        With ranges, yields rows of these offsets alone. Files are left out by their bounds.
+        """
+        wanted = AlwaysTrue() if within is None else _of_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
-            for batch in self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader():
+            for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
 
@@ -218,6 +222,14 @@ def _bounds(file: Any, field: types.NestedField) -> tuple[int, int]:
     found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
     low, high = (None if raw is None else from_bytes(kind, raw) for raw in found)
     return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
+
+
+def _of_ranges(ranges: Sequence[Replaced]) -> Any:
+    each = [
+        And(EqualTo("_stream", r.stream), GreaterThanOrEqual("_offset", r.begin), LessThan("_offset", r.end))
+        for r in ranges
+    ]
+    return Or(*each) if len(each) > 1 else each[0] if each else AlwaysFalse()
 
 
 def _any_of(replaced: Sequence[Replaced], rows: pa.Table) -> Any:

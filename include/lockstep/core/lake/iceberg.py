@@ -67,9 +67,9 @@ def is_lake_table(name: str) -> bool:
 
 
 def lake_places(targets: Iterable[Target]) -> dict[int, Iceberg]:
-    """Returns the lake tables by their target's place, or none for a pipeline without one."""
+    """Returns the lake tables by their target's place, or none for a pipeline without one. Copies are no lake tables."""
     tables = {place: target.table for place, target in enumerate(targets)}
-    return {place: table for place, table in tables.items() if isinstance(table, Iceberg)}
+    return {p: table for p, table in tables.items() if isinstance(table, Iceberg) and not isinstance(table, LakeCopy)}
 
 
 def refuse_odd_lake(targets: Sequence[Target], guarantee: Guarantee) -> None:

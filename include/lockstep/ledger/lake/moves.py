@@ -155,6 +155,12 @@ def replaced(cur: cursor, batch_id: int) -> tuple[tuple[Replaced, ...], tuple[in
     return ranges, tuple(sorted({row.expects_batch for row in rows}))
 
 
+def offsets_of_batch(cur: cursor, batch_id: int) -> tuple[Replaced, ...]:
+    """Returns the offsets that a batch reads, whatever is there."""
+    cur.execute(Q["offsets_of_batch"], {"batch_id": batch_id})
+    return tuple(Replaced(row.stream_id, row.from_offset, row.until_offset) for row in every(cur))
+
+
 def lane_and_ranges(cur: cursor, batch_id: int) -> tuple[str, dict[str, list[int]]]:
     """Returns the batch's lane, and its offsets by topic and partition."""
     cur.execute(Q["ranges"], {"batch_id": batch_id})

@@ -69,6 +69,11 @@ values (%(batch_id)s, %(place)s, %(token)s, %(catalog)s, %(namespace)s, %(name)s
 select stream_id, lower(offsets) as from_offset, upper(offsets) as until_offset, expects_batch from lockstep.claim
 where batch_id = %(batch_id)s and expects = 'batch' order by stream_id, lower(offsets)
 
+-- name: offsets_of_batch
+-- The offsets of a batch, whose rows a preview compares.
+select stream_id, lower(offsets) as from_offset, upper(offsets) as until_offset from lockstep.batch_range
+where batch_id = %(batch_id)s order by stream_id
+
 -- name: ranges
 -- What a batch reads, for the summary of its snapshot.
 select s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset, b.lane

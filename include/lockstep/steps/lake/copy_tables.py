@@ -12,6 +12,8 @@ from lockstep.ledger.lake import moves
 from lockstep.steps.lake.open_tables import load_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg2.extensions import cursor
 
     from lockstep.adapters.iceberg.table import LakeTable
@@ -49,6 +51,20 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         more = f": {table}" if len(targets) > 1 else ""
         checks += [replace(check, name=f"{check.name}{more}") for check in found]
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0]), checks
+
+
+def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], batch_id: int) -> Pipeline:
+    """Copies the rows of a batch's offsets out of each opened table. Returns the pipeline with the copies as its targets."""
+    if not opened:
+        return pipeline
+    from lockstep.targets.lake.copy import make_copy  # noqa: PLC0415 - few pipelines have a lake table
+
+    targets = list(pipeline.targets)
+    for place, table in opened.items():
+        copy = LakeCopy(table.name.partition(".")[2])
+        make_copy(cur, table, copy, moves.offsets_of_batch(cur, batch_id))
+        targets[place] = replace(targets[place], table=copy)
+    return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
 
 
 def _told(cur: cursor, table: Iceberg, address: str) -> PromiseCheck:

@@ -12,20 +12,22 @@ from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg2.extensions import cursor
 
     from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.files import OffsetSums
+    from lockstep.core.lake.files import OffsetSums, Replaced
     from lockstep.core.lake.iceberg import LakeCopy
 
 Q = queries("lockstep.targets.lake", "copy")
 
 
-def make_copy(cur: cursor, table: LakeTable, copy: LakeCopy) -> None:
-    """Copies the rows that readers of the table see. The copy goes with the transaction."""
+def make_copy(cur: cursor, table: LakeTable, copy: LakeCopy, within: Sequence[Replaced] | None = None) -> None:
+    """Copies the rows that readers of the table see, or those of some offsets. The copy goes with the transaction."""
     columns = table.postgres_columns
     cur.execute(sql.SQL(Q["make_copy"]).format(copy=table_name(copy), columns=typed_columns(columns)))
-    for rows in table.read([name for name, _ in columns]):
+    for rows in table.read([name for name, _ in columns], within):
         copy_rows(cur, "pg_temp", str(copy), rows)
     cur.execute(sql.SQL(Q["index_copy"]).format(copy=table_name(copy)))
 
