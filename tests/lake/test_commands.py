@@ -17,6 +17,7 @@ def lockstep(lake, monkeypatch, capsys, tmp_path):
     return line
 
 
+@pytest.mark.long
 def test_every_command_answers(lake, lockstep):
     for said in (lockstep("check", "drill"), lockstep("migrate", "drill"), lockstep("run", "drill", "--until-idle")):
         assert said.code == 0, said
@@ -49,6 +50,7 @@ def test_every_command_answers(lake, lockstep):
     assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
 
 
+@pytest.mark.long
 def test_what_is_not_done_for_the_lake_is_one_line(lake, lockstep):
     lake.drain()
     stream, offset = lake.rows()[0][:2]

@@ -32,6 +32,7 @@ POINTS = [
     "commit.ledger_written",
     "commit.done_unacknowledged",
 ]
+QUICK = "lake.one_pointer_moved"  # the others are run by the long tests
 
 
 def test_two_lake_tables_and_one_of_the_database_move_with_the_offsets(lake):
@@ -61,6 +62,7 @@ def test_two_lake_tables_and_one_of_the_database_move_with_the_offsets(lake):
         assert seen.fetchone() == (60, 60, sum(range(60)))
 
 
+@pytest.mark.long
 def test_the_snapshot_and_the_ledger_say_which_batch_it_is(lake):
     lake.run()
     (batch,) = {row[3] for row in lake.rows()}
@@ -78,7 +80,7 @@ def test_the_snapshot_and_the_ledger_say_which_batch_it_is(lake):
     }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [p if p == QUICK else pytest.param(p, marks=pytest.mark.long) for p in POINTS])
 def test_after_a_fault_nothing_shows_or_all_of_it_and_the_next_run_commits_the_batch_once(
     lake, monkeypatch, tmp_path, point
 ):
@@ -108,6 +110,7 @@ def stranger(lake, name: str) -> None:
         assert cur.rowcount == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_a_pointer_that_another_writer_moved_rolls_back_everything_and_is_prepared_anew(lake, monkeypatch, name):
     from lockstep.steps.lake import commit_to_lake  # noqa: PLC0415 - the extra may be missing
@@ -134,6 +137,7 @@ def test_a_pointer_that_another_writer_moved_rolls_back_everything_and_is_prepar
     assert not [file for file in lake.files() for (each,) in refused if each in file]
 
 
+@pytest.mark.long
 def test_a_table_that_moves_all_the_time_is_named_and_nothing_is_written(lake, monkeypatch):
     from lockstep.steps.lake import commit_to_lake  # noqa: PLC0415 - the extra may be missing
 
@@ -157,6 +161,7 @@ BY_BATCH = """create table public.drill (id text, n int, _stream int4 not null, 
     primary key (_stream, _offset, _ordinal, _batch)) partition by list (_batch)"""
 
 
+@pytest.mark.long
 def test_a_table_by_batch_beside_the_lake_takes_the_staged_rows_as_they_are(lake):
     with closing(psycopg2.connect(lake.drill.dsn)) as conn, conn, conn.cursor() as cur:
         cur.execute("set role lockstep_owner; drop table public.drill")
@@ -168,6 +173,7 @@ def test_a_table_by_batch_beside_the_lake_takes_the_staged_rows_as_they_are(lake
     assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
 
 
+@pytest.mark.long
 def test_two_rows_of_one_place_are_refused_where_no_index_would(lake, monkeypatch):
     from lockstep.targets.lake import spool  # noqa: PLC0415 - the extra may be missing
 
@@ -194,6 +200,7 @@ def of_another_batch(local, path) -> None:
     pq.write_table(rows.set_column(place, field, pa.array([0] * rows.num_rows, field.type)), path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

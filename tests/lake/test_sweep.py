@@ -9,7 +9,13 @@ import pytest
 from lockstep.faults import InjectedFault
 from lockstep.steps.lake.sweep import sweep_lake
 
-POINTS = ["lake.file_closed", "lake.registered", "lake.one_metadata_written", "lake.one_pointer_moved"]
+POINTS = [
+    "lake.one_pointer_moved",
+    *(
+        pytest.param(point, marks=pytest.mark.long)
+        for point in ("lake.file_closed", "lake.registered", "lake.one_metadata_written")
+    ),
+]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -41,6 +47,7 @@ def test_reap_deletes_what_a_dead_attempt_has_left_and_nothing_else(lake, monkey
     assert sweep_lake(lake.at.conn) == 0
 
 
+@pytest.mark.long
 def test_an_attempt_that_may_still_commit_keeps_its_files(lake, monkeypatch, tmp_path):
     armed = tmp_path / "armed"
     armed.touch()

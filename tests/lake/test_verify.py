@@ -45,6 +45,7 @@ def test_every_row_of_the_lake_is_compared_with_kafka(lake):
     assert [(proof.target, proof.coordinates, proof.contents) for proof in found] == [(t, "log", "log") for t in tables]
 
 
+@pytest.mark.long
 def test_a_row_that_a_stranger_deletes_is_named(lake):
     lake.drain()
     stream, offset = lake.rows()[0][:2]
@@ -58,6 +59,7 @@ def test_a_row_that_a_stranger_deletes_is_named(lake):
     assert any(f"offset {offset} has neither row nor reject" in detail for detail in failed(lake, deep=True).values())
 
 
+@pytest.mark.long
 def test_a_value_that_a_stranger_changes_is_found_by_digest_and_by_the_log(lake):
     lake.drain()
     table = lake.table()
@@ -73,6 +75,7 @@ def test_a_value_that_a_stranger_changes_is_found_by_digest_and_by_the_log(lake)
     assert any("what its record says" in name and DRILL in name for name in wrong)
 
 
+@pytest.mark.long
 def test_a_table_that_was_taken_back_is_named_and_nothing_is_written_into_it(lake):
     lake.run()
     before = lake.pointer("drill")
@@ -98,6 +101,7 @@ def rolled_back(lake) -> str:
     return f"file://{other}"
 
 
+@pytest.mark.long
 def test_a_table_that_was_made_again_is_refused(lake):
     from lockstep.adapters.iceberg.schema import make_table  # noqa: PLC0415 - the extra may be missing
 
@@ -129,6 +133,7 @@ def test_a_replay_takes_out_what_it_replaces_in_every_table(lake):
     assert failed(lake, deep=True) == {}
 
 
+@pytest.mark.long
 def test_a_fill_brings_what_was_skipped_into_every_table(lake):
     lake.run()
     lake.skip()
@@ -144,6 +149,7 @@ def test_a_fill_brings_what_was_skipped_into_every_table(lake):
     assert failed(lake, deep=True) == {}
 
 
+@pytest.mark.long
 def test_a_preview_shows_the_rows_of_every_table_and_moves_no_pointer(lake):
     lake.drain()
     before, files = {name: lake.pointer(name) for name in ("drill", "lines")}, lake.files()

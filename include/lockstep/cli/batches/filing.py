@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.definition import Pipeline
 
-OfBatch = Annotated[int | None, typer.Option("--batch", help="Only what this batch has brought.", min=1, show_default=False)]
+OfBatch = Annotated[
+    int | None, typer.Option("--batch", help="Only what this batch has brought.", min=1, show_default=False)
+]
 
 
 def files_command(name: Name, batch: OfBatch = None, as_json: AsJson = False) -> None:

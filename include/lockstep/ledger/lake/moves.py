@@ -155,9 +155,9 @@ def replaced(cur: cursor, batch_id: int) -> tuple[tuple[Replaced, ...], tuple[in
     return ranges, tuple(sorted({row.expects_batch for row in rows}))
 
 
-def offsets_of_batch(cur: cursor, batch_id: int) -> tuple[Replaced, ...]:
+def offsets_to_compare(cur: cursor, batch_id: int) -> tuple[Replaced, ...]:
     """Returns the offsets that a batch reads, whatever is there."""
-    cur.execute(Q["offsets_of_batch"], {"batch_id": batch_id})
+    cur.execute(Q["offsets_to_compare"], {"batch_id": batch_id})
     return tuple(Replaced(row.stream_id, row.from_offset, row.until_offset) for row in every(cur))
 
 

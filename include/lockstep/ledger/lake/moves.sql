@@ -69,7 +69,7 @@ values (%(batch_id)s, %(place)s, %(token)s, %(catalog)s, %(namespace)s, %(name)s
 select stream_id, lower(offsets) as from_offset, upper(offsets) as until_offset, expects_batch from lockstep.claim
 where batch_id = %(batch_id)s and expects = 'batch' order by stream_id, lower(offsets)
 
--- name: offsets_of_batch
+-- name: offsets_to_compare
 -- The offsets of a batch, whose rows a preview compares.
 select stream_id, lower(offsets) as from_offset, upper(offsets) as until_offset from lockstep.batch_range
 where batch_id = %(batch_id)s order by stream_id

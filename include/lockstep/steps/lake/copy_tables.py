@@ -62,7 +62,7 @@ def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable
     targets = list(pipeline.targets)
     for place, table in opened.items():
         copy = LakeCopy(table.name.partition(".")[2])
-        make_copy(cur, table, copy, moves.offsets_of_batch(cur, batch_id))
+        make_copy(cur, table, copy, moves.offsets_to_compare(cur, batch_id))
         targets[place] = replace(targets[place], table=copy)
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
 
