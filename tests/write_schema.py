@@ -16,12 +16,12 @@ from support.servers.fresh_ledger import fresh_ledger
 
 QUERY = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
 HEAD = """\
--- The ledger as it is in force: what all migrations together make, in schema lockstep, owned by lockstep_owner.
+-- The ledger as it is in force: what all migrations together make, in lockstep and lockstep_lake, owned by lockstep_owner.
 -- Written by `make schema`, to be read. `lockstep migrate` applies the migrations, not this file; a test holds it to them.
 -- Roles and grants are in catalog.txt.
 """
 WIDTH = 128
-CREATED = re.compile(r"create (?:or replace )?(?:unique )?(table|view|sequence|function|index) (\w+)")
+CREATED = re.compile(r"create (?:or replace )?(?:unique )?(table|view|sequence|function|index) ([\w.]+)")
 ADDED = re.compile(r"alter table (\w+) add column")
 COLUMN = re.compile(r'    "?(\w+)"? .*  -- (.+)')
 VIEW = re.compile(r"^create (?:or replace )?view (\w+) as\n.*?;$", re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ import itertools
 import re
 import sys
 import tomllib
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ VALUES = {
     "Formats": ("Json", "Avro", "Protobuf", "Raw", "Custom", "Delete", "Debezium", "Envelope"),
     "Targets": (
         "Append",
+        "Iceberg",
         "Send",
         "Upsert",
         "History",
@@ -123,8 +124,16 @@ def pipeline() -> str:
         page.append(f"## {title}")
         for name in names:
             value = getattr(lockstep, name)
-            known, given = {each.name: each for each in fields(value)}, inspect.signature(value).parameters
-            rows = [(f"`{each}`", f"`{known[each].type}`", _default(known[each], given[each])) for each in given]
+            known = {each.name: each for each in fields(value)} if is_dataclass(value) else {}
+            given = inspect.signature(value).parameters
+            rows = [
+                (
+                    f"`{each}`",
+                    f"`{known[each].type if each in known else one.annotation}`",
+                    _default(known.get(each), one),
+                )
+                for each, one in given.items()
+            ]
             page += [f"### {name}", inspect.cleandoc(value.__doc__), *_table(("field", "type", "default"), rows)]
     for title, names in FUNCTIONS.items():
         page.append(f"## {title}")
@@ -138,8 +147,8 @@ def pipeline() -> str:
     return _page(page)
 
 
-def _default(field: Field[Any], given: inspect.Parameter) -> str:
-    if field.default_factory is not MISSING:
+def _default(field: Field[Any] | None, given: inspect.Parameter) -> str:
+    if field is not None and field.default_factory is not MISSING:
         return f"`{field.default_factory()!r}`"
     return "" if given.default is inspect.Parameter.empty else f"`{given.default!r}`"
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lockstep.calls import replay_pipeline as replay
     from lockstep.calls import run_pipeline as run
     from lockstep.calls import verify_pipeline as verify
+    from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.definition import (
         Accumulate,
         Append,
@@ -74,6 +75,7 @@ __all__ = [
     "Files",
     "History",
     "Hopping",
+    "Iceberg",
     "Idempotent",
     "Json",
     "Limits",
@@ -111,6 +113,7 @@ _CALLS = {
     "status": "pipeline_status",
     "verify": "verify_pipeline",
 }
+_HOMES |= {"Iceberg": "lockstep.core.lake.iceberg"}
 
 
 def __getattr__(name: str) -> object:

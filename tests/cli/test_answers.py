@@ -271,6 +271,7 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
         "emptied_rejects": 0,
         "trimmed_changes": 0,
         "folded_contributions": 0,
+        "swept_lake_files": 0,
         "not_merged": [],
     }
 

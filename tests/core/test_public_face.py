@@ -13,6 +13,7 @@ import pytest
 import lockstep
 from lockstep import calls, notebook
 from lockstep.core import staging
+from lockstep.core.lake import iceberg
 from lockstep.core.pipeline import definition
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ IMPORT = re.compile(r"^\s*(?:from|import) (lockstep[\w.]*)", re.MULTILINE)
 
 
 def test_each_name_of_a_definition_is_public_and_the_same_object():
-    elsewhere = {"Run": staging, "records": notebook, "rows": notebook}
+    elsewhere = {"Iceberg": iceberg, "Run": staging, "records": notebook, "rows": notebook}
     assert set(lockstep.__all__) == set(definition.__all__) - NOT_FOR_PIPELINES | elsewhere.keys() | CALLS.keys()
     assert lockstep.__all__ == sorted(lockstep.__all__)
     assert all(getattr(lockstep, name) is function for name, function in CALLS.items())

@@ -72,7 +72,7 @@ def test_every_function_of_the_ledger_ends_its_path_in_pg_temp(ledger):
             " from pg_proc"
             " where pronamespace in"
             " ('lockstep'::regnamespace, 'lockstep_staging'::regnamespace, 'lockstep_feed'::regnamespace,"
-            " 'lockstep_send'::regnamespace)"
+            " 'lockstep_send'::regnamespace, 'lockstep_lake'::regnamespace)"
         )
     )
     assert len(paths) > 30

@@ -37,6 +37,7 @@ def read_from_the_file(servers):
             cur.execute("create schema lockstep authorization lockstep_owner")
             cur.execute("create schema lockstep_feed authorization lockstep_owner")
             cur.execute("create schema lockstep_send authorization lockstep_owner")
+            cur.execute("create schema lockstep_lake authorization lockstep_owner")
             cur.execute("set role lockstep_owner; set search_path = lockstep")
             cur.execute(SCHEMA.read_text(encoding="utf-8"))
             other.commit()

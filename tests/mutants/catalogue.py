@@ -23,6 +23,7 @@ from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
+from mutants.of_lake import MUTANTS as LAKE
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_moves import MUTANTS as MOVES
 from mutants.of_one_log import MUTANTS as ONE_LOG
@@ -68,6 +69,7 @@ MUTANTS = [
     *HIDDEN_ROWS,
     *HOSTILE,
     *HOURS,
+    *LAKE,
     *LEASES,
     *LEDGER,
     *MOVES,

@@ -165,7 +165,9 @@ MUTANTS = [
         "rows of losing tries would be attached to a target of several",
         (f"{TWO}test_of_two_targets_only_the_winners_rows_become_partitions[one]",),
         Edit(
-            "ledger/migrations/0029_targets_have_an_owner.sql", "to_regclass(p.target) = attach_staged.target", "false"
+            "ledger/migrations/0064_lake.sql",
+            "to_regclass(p.target) end = attach_staged.target",
+            "to_regclass(p.target) end is null",
         ),
         long=True,
     ),

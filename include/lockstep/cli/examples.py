@@ -22,6 +22,7 @@ EXAMPLES = {
     "metrics": "lockstep metrics --serve 9300",
     "batches": "lockstep batches orders --last 20",
     "batch": "lockstep batch 4711",
+    "files": "lockstep files orders --batch 4711",
     "hours": "lockstep hours orders --since 2026-05-01T00:00",
     "lineage": "lockstep lineage orders --partition 3 --offset 4711",
     "blame": "lockstep blame orders --key o-4711",

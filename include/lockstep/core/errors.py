@@ -74,6 +74,13 @@ class Superseded(Refusal):
     """The end of an attempt whose batch a newer attempt owns. It does no harm and needs no retry (T2)."""
 
 
+class LakeMoved(Refusal):
+    """The pointer of a lake table that another writer has moved.
+
+    Nothing was written. The move is prepared once more.
+    """
+
+
 class DefinitionChanged(Refusal):
     """The end of an attempt because a deployment came between two of its steps.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEDGER_SCHEMAS = frozenset({"lockstep", "lockstep_staging", "lockstep_feed", "lockstep_send"})  # no target lies in them
+# No target lies in them.
+LEDGER_SCHEMAS = frozenset({"lockstep", "lockstep_staging", "lockstep_feed", "lockstep_send", "lockstep_lake"})
 
 OF_A_RUN = ("lockstep_planner", "lockstep_stager", "lockstep_committer", "lockstep_partition", "lockstep_reader")
 SPARK_TABLES = ("spark_run", "spark_stage")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 EVENT_TIME = ("event_time", "stream_time", "judged", "window_state", "late")
+LAKE_SWEPT = ("lake_prefix", "lake_prepared")
 EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN)
 # Rows that no role changes. A batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY_TABLES = (
@@ -41,12 +43,13 @@ HISTORY_TABLES = (
     "link",
     "archived",
     "archive_drop",
+    *("lake_file", "lake_commit", "lake_pointer"),
     *SPARK_TABLES,
     *ERASURES,
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", "hidden_batch", *EVENT_TIME),
+    *("target_owner", "relay", "hidden_batch", *LAKE_SWEPT, *EVENT_TIME),
 )
 PLANS = (
     "stream",
@@ -78,6 +81,7 @@ RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "land
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", *DEAD, "decision", "delivery", "arrival"),
     "hour_told",
+    *(*LAKE_SWEPT, "lake_file", "lake_commit"),
     *("stream_time", "judged", "window_state", "late"),
     *CONTENT_TABLES,
     *ERASURES,

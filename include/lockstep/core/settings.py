@@ -30,6 +30,7 @@ class Settings:
     kafka_options: str = field(default="", repr=False)
     registry: str = ""
     registry_options: str = field(default="", repr=False)
+    lake: str = ""
     spark_remote: str = field(default="", repr=False)
     driver_offsets: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -48,6 +49,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         kafka_options=of(KAFKA_OPTIONS),
         registry=of("LOCKSTEP_REGISTRY"),
         registry_options=of(REGISTRY_OPTIONS),
+        lake=of("LOCKSTEP_LAKE"),
         spark_remote=environ.get(REMOTE, ""),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={

@@ -13,6 +13,7 @@ from psycopg2 import errors, sql
 from lockstep.adapters.postgres import OWNER, READER, transaction
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import MIGRATE, BadDefinition, Refusal
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
@@ -109,18 +110,19 @@ def migrate_target(
     each target, if a transform gives others than are decoded.
     """
     pipeline = folder.pipeline
-    if folder.target_sql is None and not all(isinstance(target, Send) for target in pipeline.targets):
+    needs_sql = [t for t in pipeline.targets if not isinstance(t, Send) and not isinstance(t.table, Iceberg)]
+    if folder.target_sql is None and needs_sql:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
-    tables = [target.table for target in pipeline.targets]
+    tables = [target.table for target in pipeline.targets if not isinstance(target.table, Iceberg)]
     with transaction(conn, OWNER) as cur:
         register(cur, pipeline)
         for table in tables:
             take_over_table(cur, pipeline.name, table)
         written = sorted(written_by_runs(cur) | set(tables))
-        ddl = tables_of_sends(cur, pipeline, columns or [pipeline.columns for _ in tables])
+        ddl = tables_of_sends(cur, pipeline, columns or [pipeline.columns for _ in pipeline.targets])
     run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login, pipeline.targets)
-    table = tables[0]
+    table = ""
     with transaction(conn, OWNER) as cur:
         draw_view(cur, pipeline)
         try:

@@ -6,13 +6,27 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.core.errors import Refusal
+from lockstep.core.lake.iceberg import LakeCopy, is_lake_table
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 def table_name(table: str) -> sql.Identifier:
-    """Quotes the `schema.table` of a definition."""
-    return sql.Identifier(*table.split("."))
+    """Quotes the `schema.table` of a definition. Raises `Refusal` for a lake table that the session has no copy of."""
+    if isinstance(table, LakeCopy):
+        return sql.Identifier("pg_temp", str(table))
+    return sql.Identifier(*in_database(table).split("."))
+
+
+def in_database(table: str) -> str:
+    """Returns the table as `to_regclass` takes it. Raises `Refusal` for a lake table that the session has no copy of."""
+    if isinstance(table, LakeCopy):
+        return f'pg_temp."{table}"'
+    if is_lake_table(table):
+        raise Refusal(f"{table} is a table of the lake, and this works on tables of the database alone")
+    return table
 
 
 def typed_columns(columns: Iterable[tuple[str, str]]) -> sql.Composed:

@@ -27,6 +27,9 @@ grant usage on schema lockstep_feed to lockstep_reader;
 create schema if not exists lockstep_send authorization lockstep_owner;
 grant usage on schema lockstep_send to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader;
 grant usage, create on schema lockstep_send to lockstep_targets;
+-- Pointers of the lake's tables.
+create schema if not exists lockstep_lake authorization lockstep_owner;
+grant usage on schema lockstep_lake to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader;
 alter default privileges for role lockstep_stager in schema lockstep_staging
     grant select on tables to lockstep_committer, lockstep_reader;
 grant create on schema public to lockstep_owner, lockstep_targets;

@@ -1,4 +1,4 @@
--- The ledger as it is in force: what all migrations together make, in schema lockstep, owned by lockstep_owner.
+-- The ledger as it is in force: what all migrations together make, in lockstep and lockstep_lake, owned by lockstep_owner.
 -- Written by `make schema`, to be read. `lockstep migrate` applies the migrations, not this file; a test holds it to them.
 -- Roles and grants are in catalog.txt.
 
@@ -593,7 +593,7 @@ create table target_owner (
     since timestamptz not null default clock_timestamp(),
     constraint target_owner_pkey primary key (store, target, pipeline),
     constraint shares_with_others check (pipeline <> all (shared_with)),
-    constraint target_is_qualified check (target ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'),
+    constraint target_is_qualified check (target ~ '^(lockstep\.)?[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'),
     constraint target_owner_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create unique index one_owner on target_owner (store, target) where shared_with = '{}'::text[];
@@ -994,6 +994,106 @@ create table landed (
     constraint landed_batch_id_stream_id_fkey foreign key (batch_id, stream_id) references batch_range(batch_id, stream_id),
     constraint landed_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token),
     constraint landed_shape_id_fkey foreign key (shape_id) references shape(shape_id)
+);
+
+-- Layout V1 of that catalog, to the letter: Spark, Trino and others read and write it.
+create table lockstep_lake.iceberg_tables (
+    catalog_name character varying(255) not null,
+    table_namespace character varying(255) not null,
+    table_name character varying(255) not null,
+    metadata_location character varying(1000),
+    previous_metadata_location character varying(1000),
+    iceberg_type character varying(5),
+    constraint iceberg_tables_pkey primary key (catalog_name, table_namespace, table_name)
+);
+
+create table lockstep_lake.iceberg_namespace_properties (
+    catalog_name character varying(255) not null,
+    namespace character varying(255) not null,
+    property_key character varying(255) not null,
+    property_value character varying(1000),
+    constraint iceberg_namespace_properties_pkey primary key (catalog_name, namespace, property_key)
+);
+
+-- Where an attempt writes its files for one target. Nothing else is below it, so what a dead attempt has left is found there.
+create table lake_prefix (
+    batch_id bigint not null,
+    token bigint not null,
+    place integer not null,  -- in the definition's order of targets
+    location text not null,
+    swept_at timestamptz,
+    constraint lake_prefix_pkey primary key (batch_id, token, place),
+    constraint lake_prefix_place_check check (place >= 0),
+    constraint lake_prefix_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
+);
+
+-- A file counts when it was closed, read back from the store and has its row.
+create table lake_file (
+    batch_id bigint not null,
+    token bigint not null,
+    place integer not null,
+    path text not null,
+    rows bigint not null,
+    bytes bigint not null,
+    streams jsonb not null,  -- {"17": [rows, sum of offsets, sum of their squares, first, last]}, as read back
+    constraint lake_file_pkey primary key (batch_id, token, place, path),
+    constraint one_row_a_lake_file unique (path),
+    constraint lake_file_bytes_check check (bytes > 0),
+    constraint lake_file_rows_check check (rows > 0),
+    constraint lake_file_batch_id_token_place_fkey foreign key (batch_id, token, place)
+        references lake_prefix(batch_id, token, place)
+);
+
+-- A preparation: its files of metadata have its id in their names. Written before the first of them is.
+create table lake_prepared (
+    commit_uuid uuid not null,
+    batch_id bigint not null,
+    token bigint not null,
+    place integer not null,
+    before text not null,
+    at timestamptz not null default clock_timestamp(),
+    swept_at timestamptz,
+    constraint lake_prepared_pkey primary key (commit_uuid),
+    constraint lake_prepared_batch_id_token_place_fkey foreign key (batch_id, token, place)
+        references lake_prefix(batch_id, token, place)
+);
+
+-- What a commit did to a table of the lake. Lineage stays here when the snapshot expires.
+create table lake_commit (
+    batch_id bigint not null,
+    place integer not null,
+    token bigint not null,
+    catalog text not null,
+    namespace text not null,
+    name text not null,
+    table_uuid uuid not null,
+    before text not null,
+    after text not null,
+    snapshot_id bigint not null,
+    added_files integer not null,
+    removed_files integer not null,
+    rewritten_files integer not null,
+    at timestamptz not null default clock_timestamp(),
+    constraint lake_commit_pkey primary key (batch_id, place),
+    constraint lake_commit_batch_id_token_place_fkey foreign key (batch_id, token, place)
+        references lake_prefix(batch_id, token, place)
+);
+
+-- Every move of a pointer, by whomever. No role inserts here: the trigger below does.
+create table lake_pointer (
+    id bigint not null generated always as identity,
+    catalog text not null,
+    namespace text not null,
+    name text not null,
+    before text,
+    after text,
+    at timestamptz not null default clock_timestamp(),
+    login name not null default session_user,
+    role text not null,
+    application text,
+    xid xid8 not null default pg_current_xact_id(),
+    constraint lake_pointer_pkey primary key (id),
+    constraint one_commit_moves_a_table_once unique (catalog, namespace, name, xid)
 );
 
 -- From a target row's _stream to where it was read.
@@ -1445,7 +1545,8 @@ begin
 end $$;
 
 -- The staged table is the ledger's owner's until it lies beside its target: nobody else may create among the staged rows. It is
--- the target's owner's before it is attached: whatever then runs for its indexes runs as that one.
+-- the target's owner's before it is attached: whatever then runs for its indexes runs as that one. Beside it a lake table may
+-- be filled, whose name is no relation's: it is not looked for.
 create function attach_staged(target regclass, staged regclass, of_batch bigint, of_token bigint) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -1468,7 +1569,7 @@ begin
     -- one target has no row in target_rows, and all rows of the result
     select coalesce(
         (select sum(p.rows) from lockstep.target_rows p
-         where p.batch_id = of_batch and p.token = of_token and to_regclass(p.target) = attach_staged.target),
+         where p.batch_id = of_batch and p.token = of_token and case when p.target !~ '[.].*[.]' then to_regclass(p.target) end = attach_staged.target),
         (select sum(r.rows) from lockstep.result r where r.batch_id = of_batch and r.token = of_token), 0) into won_rows;
     if staged_rows <> won_rows then
         execute format('delete from %s t where t._reason is not null or not exists (
@@ -3731,3 +3832,70 @@ begin
 end $$;
 create trigger owned_through_view before insert on target_owner
     for each row execute function guard_behind_view();
+
+create function tell_pointer() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    was text := case when tg_op <> 'INSERT' then old.metadata_location end;
+    becomes text := case when tg_op <> 'DELETE' then new.metadata_location end;
+    found lockstep_lake.iceberg_tables := case when tg_op = 'DELETE' then old else new end;
+begin
+    if was is distinct from becomes then
+        insert into lockstep.lake_pointer (catalog, namespace, name, before, after, role, application)
+        values (found.catalog_name, found.table_namespace, found.table_name, was, becomes,
+            pg_catalog.current_setting('role'), pg_catalog.current_setting('application_name'));
+    end if;
+    return null;
+end $$;
+create trigger pointer_told after insert or delete or update on lockstep_lake.iceberg_tables
+    for each row execute function tell_pointer();
+
+-- The tables of the lake that a definition writes, by place.
+create function lake_tables(document jsonb) returns table(place integer, target text)
+    language sql immutable
+    set search_path = pg_catalog, pg_temp as $$
+    select (n - 1)::int, t #>> '{}' from jsonb_path_query(document, '$.target[*].table') with ordinality as each (t, n)
+    where t #>> '{}' ~ '^lockstep[.][^.]+[.][^.]+$'
+$$;
+
+-- No offsets without their rows: a commit moves the pointer of each of its lake tables, in this very transaction.
+create function guard_lake_offsets() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    select c.batch_id, w.target into wrong
+    from (select distinct batch_id, token from added) c
+    join lockstep.attempt a using (batch_id, token) join lockstep.definition d using (definition_hash)
+    cross join lateral lockstep.lake_tables(d.document) w
+    where not exists (
+        select from lockstep.lake_commit m
+        join lockstep.lake_pointer p using (catalog, namespace, name, before, after)
+        where m.batch_id = c.batch_id and m.token = c.token and m.place = w.place
+          and w.target = concat_ws('.', m.catalog, m.namespace, m.name) and p.xid = pg_current_xact_id())
+    limit 1;
+    if found then
+        raise exception 'pointer_with_offsets: batch % would commit offsets, and % has not moved with them',
+            wrong.batch_id, wrong.target using errcode = '23514', constraint = 'pointer_with_offsets';
+    end if;
+    return null;
+end $$;
+create trigger pointer_with_offsets after insert on commit referencing new table as added
+    for each statement execute function guard_lake_offsets();
+
+-- No rows without their offsets: what the committer moves is what a commit of this transaction says.
+create function guard_lake_pointer() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if not exists (
+        select from lockstep.lake_commit m join lockstep.commit c using (batch_id, token)
+        where (m.catalog, m.namespace, m.name) = (new.catalog, new.namespace, new.name)
+          and m.before = new.before and m.after = new.after) then
+        raise exception 'offsets_with_pointer: %.%.% moves without offsets', new.catalog, new.namespace, new.name
+            using errcode = '23514', constraint = 'offsets_with_pointer';
+    end if;
+    return null;
+end $$;
+create constraint trigger offsets_with_pointer after insert on lake_pointer
+    deferrable initially deferred for each row when (new.role = 'lockstep_committer') execute function guard_lake_pointer();

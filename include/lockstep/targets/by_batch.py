@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import in_database
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ Q = queries("lockstep.targets", "by_batch")
 
 def is_by_batch(cur: cursor, table: str) -> bool:
     """Returns True if each batch has a partition of the table to itself."""
-    cur.execute(Q["is_by_batch"], {"table": table})
+    cur.execute(Q["is_by_batch"], {"table": in_database(table)})
     return bool(one(cur).does)
 
 

@@ -192,6 +192,7 @@ def _start_of(start: str) -> Any:
 
 def reap_command(as_json: AsJson = False) -> None:
     """Drop what dead attempts and replays left. Merge, empty, trim and fold what is older than it is kept."""
+    from lockstep.steps.lake.sweep import sweep_lake
     from lockstep.steps.upkeep.coverage import upkeep
     from lockstep.steps.upkeep.reap import drop_empty_partitions
     from lockstep.steps.upkeep.reap import reap as drop
@@ -199,6 +200,7 @@ def reap_command(as_json: AsJson = False) -> None:
     with open_ledger() as conn:
         done = drop(conn)
         emptied = drop_empty_partitions(conn)
+        swept = sweep_lake(conn)
         kept = upkeep(conn, lambda topic: broker().view(topic))
 
     def for_people() -> None:
@@ -214,6 +216,7 @@ def reap_command(as_json: AsJson = False) -> None:
             (kept.forgotten, f"deletions below log start: {kept.forgotten} forgotten"),
             (kept.emptied, f"rejects older than their pipeline keeps them: {kept.emptied} emptied"),
             (kept.trimmed, f"changes older than their feed keeps them: {kept.trimmed} trimmed"),
+            (swept, f"files of dead attempts in the lake: {swept} deleted"),
             (kept.folded, f"contributions to closed windows, below log start: {kept.folded} folded"),
         ):
             if count:
@@ -225,7 +228,7 @@ def reap_command(as_json: AsJson = False) -> None:
     document |= {"emptied": list(emptied.dropped), "emptied_held": list(emptied.held)}
     document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": list(kept.left)}
     document |= {"emptied_rejects": kept.emptied, "trimmed_changes": kept.trimmed}
-    document |= {"folded_contributions": kept.folded}
+    document |= {"folded_contributions": kept.folded, "swept_lake_files": swept}
     show(document, as_json, for_people)
 
 

@@ -8,6 +8,7 @@ from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Feed, Topic
 from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.lake.iceberg import recorded_table
 from lockstep.core.pipeline.definition import Limits, Pipeline
 from lockstep.core.pipeline.folder import BESIDE
 from lockstep.core.pipeline.formats import Custom, Envelope, Json, Raw
@@ -74,6 +75,8 @@ def _format(document: Mapping[str, Any]) -> Any:
 
 def _target(document: Mapping[str, Any]) -> Any:
     known = dict(document)
+    if "table" in known:
+        known["table"] = recorded_table(known["table"])
     for name in ("key", "shared_with"):
         if known.get(name) is not None:
             known[name] = tuple(known[name])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import refuse_feed_elsewhere
 from lockstep.core.feed.sends import refuse_odd_send
+from lockstep.core.lake.iceberg import refuse_odd_lake
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.targets import Append, History, Send, Upsert
 
@@ -108,6 +109,7 @@ def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store 
                 f"target: History({target.table!r}): a version ends when a later one comes, in one transaction with the "
                 "offsets: leave store out, and say guarantee=PerBatch() or PerPartition()"
             )
+    refuse_odd_lake(targets, guarantee)
     refuse_feed_elsewhere((target.feed for target in targets), guarantee, store)
     name = f"{type(guarantee).__name__}()"
     if not isinstance(guarantee, PerBatch) and len(targets) > 1:

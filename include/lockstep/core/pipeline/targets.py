@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Feed, Topic, refuse_bad_feed
 from lockstep.core.feed.sends import table_of_topic
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import VERSION_NAMES
 from lockstep.core.pipeline.limits import is_number
 from lockstep.core.pipeline.names import refuse_bad_key, refuse_bad_table, refuse_bad_transform, refuse_sharing_names
@@ -23,7 +24,8 @@ class Append:
     """A target in which every record becomes its own row, keyed by (_stream, _offset, _ordinal).
 
     `transform` names the function of transform.py that makes these rows. Without it, it is the one called transform. With
-    a `feed`, the changes of the table can be followed one by one, and nothing but commits changes it.
+    a `feed`, the changes of the table can be followed one by one, and nothing but commits changes it. A table of the lake
+    is an `Iceberg`.
     """
 
     table: str
@@ -31,7 +33,8 @@ class Append:
     feed: Feed | None = None
 
     def __post_init__(self) -> None:
-        refuse_bad_table(self.table)
+        if not (isinstance(self.table, Iceberg) and type(self) is Append):
+            refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
         refuse_bad_transform(self.transform)
 

@@ -17,6 +17,7 @@ from psycopg2.extensions import encrypt_password, make_dsn
 from lockstep.adapters.postgres import OWNER, TARGETS_ROLE, Place, connect, transaction
 from lockstep.adapters.postgres_words import first_line, last_line
 from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.lake.iceberg import is_lake_table
 from lockstep.core.pipeline.targets import Append, History
 from lockstep.ledger.admin.origin_index import index_new_tables
 from lockstep.ledger.admin.version_indexes import guard_new_histories
@@ -70,9 +71,9 @@ def foreign_code(cur: cursor, tables: Sequence[str]) -> ForeignCode | None:
 
 
 def written_by_runs(cur: cursor) -> set[str]:
-    """Lists the tables of this database that pipelines write."""
+    """Lists the tables of this database that pipelines write. Those of the lake are not in it."""
     cur.execute(Q["written_by_runs"])
-    return {row.target for row in every(cur)}
+    return {row.target for row in every(cur) if not is_lake_table(row.target)}
 
 
 def take_over_table(cur: cursor, pipeline: str, table: str) -> None:

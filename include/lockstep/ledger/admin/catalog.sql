@@ -1,10 +1,10 @@
 -- name: catalog
 -- What the migrations make, one row for each object: its kind, its name, and what it is. No role is needed to read it.
-with ours as (select oid, nspname, nspowner, nspacl from pg_namespace where nspname in ('lockstep', 'lockstep_staging', 'lockstep_feed', 'lockstep_send')),
+with ours as (select oid, nspname, nspowner, nspacl from pg_namespace where nspname in ('lockstep', 'lockstep_staging', 'lockstep_feed', 'lockstep_send', 'lockstep_lake')),
 -- staging tables and feeds come and go
 relation as (
     select c.*, n.nspname || '.' || c.relname as called from pg_class c join ours n on n.oid = c.relnamespace
-    where n.nspname = 'lockstep' and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')),
+    where n.nspname in ('lockstep', 'lockstep_lake') and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')),
 routine as (
     select p.*, format('%%s.%%s(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) as called
     from pg_proc p join ours n on n.oid = p.pronamespace where n.nspname <> 'lockstep_feed'),

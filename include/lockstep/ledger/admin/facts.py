@@ -10,6 +10,7 @@ from lockstep.adapters.postgres import connect_as_is, transaction
 from lockstep.core.health.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.health.findings import Check
 from lockstep.core.health.ledger_findings import LedgerFacts, TargetFacts
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.ledger_rights import EXPECTED_ROLES, GRANTS, HISTORY_TABLES, OF_A_RUN, Grant
 from lockstep.core.planning.tasks import PastBatch, PastBatches
 from lockstep.ledger.admin.author import foreign_code
@@ -90,15 +91,18 @@ def ledger_facts(conn: connection) -> LedgerFacts:
 
 
 def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
-    """Reads the state of the pipeline's table, the first of several."""
-    schema, name = pipeline.first.table.split(".")
+    """Reads the state of the pipeline's table, the first of several in the database."""
+    table = next((t.table for t in pipeline.targets if not isinstance(t.table, Iceberg)), None)
+    if table is None:
+        return TargetFacts(pipeline.first.table, exists=True, logged=True, writable=True)
+    schema, name = table.split(".")
     cur.execute(Q["target"], {"schema": schema, "name": name})
     row = maybe(cur)
     if row is None:
-        return TargetFacts(pipeline.first.table, exists=False, logged=False, writable=False)
-    code = foreign_code(cur, [pipeline.first.table])
+        return TargetFacts(table, exists=False, logged=False, writable=False)
+    code = foreign_code(cur, [table])
     return TargetFacts(
-        pipeline.first.table,
+        table,
         exists=True,
         logged=row.logged,
         writable=row.writable,

@@ -12,7 +12,7 @@ from lockstep.core.pipeline.definition import Append, Upsert
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Segment, Wrong
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name
+from lockstep.ledger.quoting import in_database, table_name
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def _check(
 ) -> PromiseCheck:
     table = pipeline.first.table
     statement = sql.SQL(Q[query]).format(target=table_name(table))
-    wrong = first_wrong(cur, statement, {"pipeline": pipeline.name, "target": table, "batches": batches})
+    values = {"pipeline": pipeline.name, "target": table, "table": in_database(table), "batches": batches}
+    wrong = first_wrong(cur, statement, values)
     target = table if proves != "nothing" else ""
     return PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", proves, target)

@@ -103,7 +103,7 @@ from {target} t left join lockstep.stream s on s.stream_id = t._stream
 left join lockstep.segment g on g.stream_id = t._stream and g.batch_id = t._batch
 where (s.pipeline = %(pipeline)s or s.stream_id is null) and not coalesce(g.offsets @> t._offset, false)
   -- a partition that was attached behind this snapshot shows its rows, and its batch is not committed yet
-  and not (lockstep.is_by_batch(to_regclass(%(target)s)) and coalesce(
+  and not (lockstep.is_by_batch(to_regclass(%(table)s)) and coalesce(
     (select b.state = 'planned' from lockstep.batch b where b.batch_id = t._batch),
     t._batch > (select max(batch_id) from lockstep.batch)))
 order by s.partition, t._offset

@@ -14,6 +14,7 @@ from lockstep.core.changes.evolution import is_longer_text
 from lockstep.core.pipeline.columns import FLOAT, TEXT, WHOLE_TYPES
 from lockstep.core.records import RESERVED_COLUMNS
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import in_database
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def kept_reject() -> Composable:
 
 def digest_columns(cur: cursor, table: str) -> DigestColumns:
     """Returns the table's columns with their types, without those that Lockstep fills."""
-    cur.execute(Q["columns_of"], {"table": table, "reserved": [*(name for name, _ in RESERVED_COLUMNS), "_batch"]})
+    cur.execute(
+        Q["columns_of"], {"table": in_database(table), "reserved": [*(name for name, _ in RESERVED_COLUMNS), "_batch"]}
+    )
     return tuple((row.name, row.type) for row in every(cur))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Unreachable
+from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.formats import is_marked
 from lockstep.core.states import Lane
@@ -19,6 +20,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import delivery as deliveries
+from lockstep.ledger.lake.moves import move as move_pointers
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.lease import Lease
@@ -26,6 +28,7 @@ from lockstep.steps.attempt.resolve import was_committed
 from lockstep.steps.batch.commit_batch import commit_batch
 from lockstep.steps.batch.deliver import bring_once, deliver_rows, rows_out_of_staging
 from lockstep.steps.feed.announce_changes import open_changes
+from lockstep.steps.lake.commit_to_lake import commit_to_lake
 from lockstep.steps.ranges.close_batch import close_batch
 from lockstep.steps.requests.plan_request import give_up
 from lockstep.steps.windows.move import judge_batch
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
     from lockstep.steps.context import Context
+    from lockstep.steps.lake.commit_to_lake import Moves
 
     Transaction = Callable[[connection, PipelineFolder, AttemptId], None]
 
@@ -56,6 +60,8 @@ def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
     """
     with Lease(at.dsn, attempt), failure_recorded(at, attempt, but=TRY_AGAIN):
         match folder.pipeline.guarantee:
+            case PerBatch() if lake_places(folder.pipeline.targets):
+                commit_to_lake(at, folder, attempt, lambda moves: _move(at, folder, attempt, with_lake(moves)))
             case PerBatch():
                 _move(at, folder, attempt, with_results)  # results and offsets, in one transaction
             case PerPartition():
@@ -75,6 +81,11 @@ def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
 def with_results(conn: connection, folder: PipelineFolder, attempt: AttemptId) -> None:
     """Commits offsets together with the results."""
     commit_batch(conn, folder, attempt, publish_rows)
+
+
+def with_lake(moves: Moves) -> Transaction:
+    """Returns the transaction that commits offsets, results in the database, and prepared moves of lake tables."""
+    return partial(commit_batch, publish=partial(publish_rows, moves=moves))
 
 
 def without_results(effect: Mapping[str, int]) -> Transaction:
@@ -122,10 +133,12 @@ def record_elsewhere(
     return effect
 
 
-def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane, rows: int) -> dict[str, Any]:
+def publish_rows(
+    cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane, rows: int, moves: Moves | None = None
+) -> dict[str, Any]:
     """Publishes the staged rows in place of those of replaced segments. Returns what the target did.
 
-    The answers of several targets stand under their tables' names.
+    The answers of several targets stand under their tables' names. Pointers of the lake move last, by these `moves`.
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
     hidden.unhide(cur, attempt.batch_id)
@@ -136,7 +149,10 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane
     effects: dict[str, dict[str, int]] = {}
     ledger.publish_rejects(cur, attempt)
     judge_batch(cur, pipeline, attempt.batch_id)
+    in_lake = lake_places(pipeline.targets)
     for place, target in enumerate(pipeline.targets):
+        if place in in_lake:
+            continue
         if place:
             reach("commit.between_targets")
         with refused_by_target(pipeline, attempt, target.table):
@@ -147,6 +163,7 @@ def publish_rows(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane
                 reach("replay.old_deleted")
             rows_of = staged_rows(attempt, counts[place], place)
             effects[target.table] = withdrawn | publish_staged(cur, target, rows_of, pipeline.event_time)
+    effects |= move_pointers(cur, attempt, moves) if moves else {}
     return effects if len(effects) > 1 else effects[pipeline.first.table]
 
 

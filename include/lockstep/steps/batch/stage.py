@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.engine import Staging
 from lockstep.core.errors import BadData, BadDefinition
+from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
 from lockstep.core.proof.accounting import counted_once
 from lockstep.core.staging import AttemptId, StageWork
@@ -31,6 +32,7 @@ from lockstep.steps.attempt.measure import measured
 from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
+from lockstep.steps.lake.open_tables import require_lake_fit
 from lockstep.steps.ranges.stage_once import clear_older, land_ranges
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
@@ -144,9 +146,12 @@ def _open(
     elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
     if elsewhere:
         results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
+    require_lake_fit(at.conn, folder.pipeline, columns)
+    in_lake = lake_places(folder.pipeline.targets)
     with transaction(at.conn, STAGER) as cur:
-        for one, its_columns in zip(folder.pipeline.each(), columns, strict=True) if not elsewhere else ():
-            require_fit(cur, one, its_columns)
+        for place, one in enumerate(folder.pipeline.each()) if not elsewhere else ():
+            if place not in in_lake:
+                require_fit(cur, one, columns[place])
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from croniter import CroniterBadDateError, CroniterError, croniter
 
 from lockstep.core.errors import BadDefinition, quoted
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import version_misfit
 from lockstep.core.pipeline.definition import Custom, Files, Windows
 from lockstep.core.pipeline.guarantees import NO_SUITE, commit_unit
@@ -152,8 +153,8 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
-    tables = [target.table for target in folder.pipeline.targets]
-    if isinstance(folder.pipeline.store, Files):
+    tables = [target.table for target in folder.pipeline.targets if not isinstance(target.table, Iceberg)]
+    if isinstance(folder.pipeline.store, Files) or not tables:
         return
     if folder.target_sql is None:
         yield f"missing; it creates {' and '.join(tables)}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
@@ -23,8 +23,9 @@ from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.inspect.committed import changed_since_commit
+from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
-from lockstep.steps.proof.verify_log import Log
+from lockstep.steps.proof.verify_log import Log, decoded_alike
 from lockstep.steps.proof.verify_moves import look_at_moves, move_checks, stream_left_out
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
 from lockstep.steps.proof.verify_results import of_results
@@ -37,7 +38,7 @@ from lockstep.targets.rows import found_by_index
 from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from psycopg2.extensions import connection, cursor
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from lockstep.core.proof.verification import BatchesSince
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
-
-DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
 
 
 def verify(
@@ -69,22 +68,23 @@ def verify(
     results that move apart from the offsets. Raises `Refusal` for a definition that is not the ledger's, and for a
     target that is not there.
     """
+    view = read_topics(broker, folder.pipeline) if deep else None
     pipeline = folder.pipeline
-    view = read_topics(broker, pipeline) if deep else None
     topics = look_at_topics(conn, broker, pipeline, deep=deep and since is None)
     moves = look_at_moves(conn, broker, pipeline.name, view) if view else None
     followed = move_checks(broker, moves) if moves and since is None else []
     with snapshot(conn, READER) as cur:
         view = with_archive(cur, pipeline, moves.view) if moves else None
+        pipeline, in_lake = copy_tables(cur, pipeline)
         _require_definition(cur, pipeline, elsewhere=results is not None)
-        checks = _of_database(cur, pipeline, since, elsewhere=results is not None)
+        checks = _of_database(cur, pipeline, since, elsewhere=results is not None) + in_lake
         checks += topic_checks(cur, broker, pipeline, topics, lambda: registry)
         if results:
             checks += of_results(cur, pipeline, results, deep=deep, since=since)
         if view is None or moves is None:
             return checks
         checks += followed
-        alike = _alike(folder, ledger.committed_definitions(cur, pipeline.name))
+        alike = decoded_alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
         ever = ledger.streams_ever(cur, pipeline.name)
         here = [s for s in ever if (there := view.log_of(s.topic)) and s.topic_id == there[2]]
@@ -133,6 +133,8 @@ def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
     table = pipeline.first.table
     if isinstance(pipeline.guarantee, Delivered) or pipeline.store is not None:
         return f"{table} is in another store, and there is no folder here"
+    if isinstance(table, Iceberg):
+        return f"{table} is in the lake: lockstep verify {pipeline.name} reads it"
     if not types_of_target(cur, table):
         return f"{table} is not there any more"
     return next((f"{table} was given free, and belongs to {owner}" for owner in new_owners(cur, pipeline)), "")
@@ -227,13 +229,3 @@ def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> 
             raise Refusal(
                 f"{pipeline.name}: target {target.table} is not there", next_command=f"lockstep migrate {pipeline.name}"
             )
-
-
-def _alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the definitions that decode a record as today's does."""
-    today = json.loads(json.dumps(folder.document()))
-    return frozenset(
-        name
-        for name, document in definitions.items()
-        if all(document.get(part) == today.get(part) for part in DECODING)
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.inspect.archived_records import archived_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from psycopg2.extensions import connection, cursor
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.targets.stores.delivery import Results
 
+DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
 CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first, because so much is in memory at once
 
 
@@ -103,3 +105,13 @@ def _record(message: Any, most: int) -> RereadRecord:
     if size_of(message) > most:
         return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=message.topic())
     return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp, topic=message.topic())
+
+
+def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Returns the definitions that decode a record as today's does."""
+    today = json.loads(json.dumps(folder.document()))
+    return frozenset(
+        name
+        for name, document in definitions.items()
+        if all(document.get(part) == today.get(part) for part in DECODING)
+    )

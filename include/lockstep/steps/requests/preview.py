@@ -20,6 +20,8 @@ from lockstep.steps.batch.announce import drop_staging
 from lockstep.steps.batch.commit import publish_rows
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
+from lockstep.steps.lake.copy_tables import copy_offsets
+from lockstep.steps.lake.open_tables import open_tables
 from lockstep.steps.requests.plan_request import give_up, plan_request
 from lockstep.steps.requests.requests import is_complete
 from lockstep.targets.proof import difference as targets
@@ -123,11 +125,13 @@ def _require_whole(at: Context, name: str, request_id: int, decision: Decision) 
 
 
 def _compare(at: Context, pipeline: Pipeline, attempt: AttemptId, found: Difference) -> None:
+    in_lake = open_tables(at.conn, pipeline)
     with transaction(at.conn, COMMITTER, lock_seconds=PREVIEW_LOCK_SECONDS) as cur:
         batch = attempts.lock_batch(cur, attempt.batch_id)
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)
         rows = require_staged(cur, attempt).rows
+        pipeline = copy_offsets(cur, pipeline, in_lake, attempt.batch_id)
         for place, target in enumerate(pipeline.targets):
             targets.keep_before(cur, target, attempt, place, pipeline.event_time)
         rejects = targets.rejects_before_and_after(cur, attempt)

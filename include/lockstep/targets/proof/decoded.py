@@ -14,7 +14,7 @@ from lockstep.engine.sinks.session import copy_rows
 from lockstep.formats.second_reading import DELETED, REREAD_COLUMNS, ROW, UNKNOWN
 from lockstep.ledger.changes.erasures import key_expression
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import each_name, table_name, typed_columns
+from lockstep.ledger.quoting import each_name, in_database, table_name, typed_columns
 from lockstep.ledger.rows import every, one
 from lockstep.ledger.staging.suppression import erased_columns, facts_of
 from lockstep.targets.table.fit import types_of_target
@@ -52,7 +52,7 @@ SHOWN_CHARACTERS = 40
 
 def may_change_rows(cur: cursor, table: str) -> bool:
     """Returns True if a trigger or a rule of the table may change the rows that are inserted."""
-    cur.execute(Q["may_change_rows"], {"table": table})
+    cur.execute(Q["may_change_rows"], {"table": in_database(table)})
     return bool(one(cur).may)
 
 

@@ -16,6 +16,7 @@ from lockstep.core.states import CommitUnit
 from lockstep.core.windows.event_time import event_time_fault
 from lockstep.ledger.admin.shown_view import behind_view
 from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import in_database
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
 from lockstep.targets.table.versions import TIMESTAMPTZ, require_one_current, require_versions
@@ -212,7 +213,7 @@ def written_alike(type_: str) -> str:
 
 def target_columns(cur: cursor, table: str) -> list[Any]:
     """Returns the table's columns, in order, or none if there is no such table."""
-    cur.execute(Q["target_columns"], {"table": table})
+    cur.execute(Q["target_columns"], {"table": in_database(table)})
     return every(cur)
 
 

@@ -1,0 +1,1 @@
+"""Defines tables of the lake, whose pointers lie in the ledger's database."""

@@ -1,0 +1,82 @@
+"""Defines the facts of lake files and of a prepared move. Says which files a replay touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_RANGES_SIZE = 32 * 2**10  # characters of a snapshot's summary. More ranges are only counted
+OffsetSums = tuple[int, int, int, int, int]  # rows, sum of offsets, sum of their squares, first, last
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Replaced:
+    """Offsets `[begin, end)` of a stream whose rows make room for those of a replay."""
+
+    stream: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A closed data file, as it was read back from the store. `streams` has the sums of its offsets by stream."""
+
+    path: str
+    rows: int
+    bytes: int
+    streams: dict[str, OffsetSums]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A written metadata file that no reader sees yet. Its table shows it once the pointer moves to `after`.
+
+    `withdrawn` are rows that the move takes out.
+    """
+
+    commit_uuid: str
+    table_uuid: str
+    before: str
+    after: str
+    snapshot_id: int
+    added: int
+    removed: int
+    rewritten: int
+    withdrawn: int
+
+
+def prefix_of(location: str, batch_id: int, token: int) -> str:
+    """Returns the folder of an attempt's files, below its table's."""
+    return f"{location.rstrip('/')}/data/lockstep/{batch_id}.{token}"
+
+
+def add_sums(one: OffsetSums | None, other: OffsetSums) -> OffsetSums:
+    """Returns the sums of both sets of offsets together."""
+    if one is None:
+        return other
+    return (one[0] + other[0], one[1] + other[1], one[2] + other[2], min(one[3], other[3]), max(one[4], other[4]))
+
+
+def sums_of_files(files: Iterable[LakeFile]) -> dict[int, OffsetSums]:
+    """Returns the sums of all files together, by stream."""
+    found: dict[int, OffsetSums] = {}
+    for file in files:
+        for stream, sums in file.streams.items():
+            found[int(stream)] = add_sums(found.get(int(stream)), sums)
+    return found
+
+
+def holds_replaced_alone(replaced: Sequence[Replaced], stream: tuple[int, int], offset: tuple[int, int]) -> bool:
+    """Returns True if a file with these bounds holds replaced rows alone: one stream, and all offsets in one range."""
+    if stream[0] != stream[1]:
+        return False
+    return any(r.stream == stream[0] and r.begin <= offset[0] and offset[1] < r.end for r in replaced)
+
+
+def is_touched(replaced: Sequence[Replaced], stream: tuple[int, int], offset: tuple[int, int]) -> bool:
+    """Returns True if a file with these bounds may hold a replaced row."""
+    return any(stream[0] <= r.stream <= stream[1] and r.begin <= offset[1] and offset[0] < r.end for r in replaced)

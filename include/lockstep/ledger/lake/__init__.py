@@ -1,0 +1,1 @@
+"""Keeps the lake's pointers, and what attempts have written for them."""

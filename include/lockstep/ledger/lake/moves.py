@@ -1,0 +1,185 @@
+"""Runs the statements of a move: pointers by compare-and-set, and the rows that say what was written and prepared."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from psycopg2.extras import Json
+
+from lockstep.core.errors import LakeMoved, Refusal
+from lockstep.core.lake.files import LakeFile, Prepared, Replaced
+from lockstep.core.lake.iceberg import CATALOG, Iceberg
+from lockstep.faults import reach
+from lockstep.ledger.queries import queries
+from lockstep.ledger.rows import every, maybe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.staging import AttemptId
+
+Q = queries("lockstep.ledger.lake", "moves")
+
+
+def pointer(cur: cursor, pipeline: str, table: Iceberg) -> str:
+    """Returns the address of the table's metadata. Raises `Refusal` if there is no such table."""
+    cur.execute(Q["pointer"], _named(table))
+    row = maybe(cur)
+    if row is None or row.address is None:
+        raise Refusal(f"{pipeline}: there is no table {table}", next_command=f"lockstep migrate {pipeline}")
+    return str(row.address)
+
+
+def make_pointer(cur: cursor, table: Iceberg, address: str) -> bool:
+    """Adds a table to the catalog. Returns False if it is there already."""
+    cur.execute(Q["make_namespace"], _named(table))
+    cur.execute(Q["make_pointer"], _named(table) | {"address": address})
+    return bool(cur.rowcount)
+
+
+def has_pointer(cur: cursor, table: Iceberg) -> bool:
+    """Returns True if the catalog has the table."""
+    cur.execute(Q["pointer"], _named(table))
+    return maybe(cur) is not None
+
+
+def move(
+    cur: cursor, attempt: AttemptId, moves: Mapping[int, tuple[Iceberg, Prepared, int]]
+) -> dict[str, dict[str, int]]:
+    """Moves the pointers, in the order of their names, and records what the commit does to each table.
+
+    Each move has the number of rows that it brings. Returns what was done, by table. Raises `LakeMoved` if one is not
+    where it was when its move was prepared.
+    """
+    effects = {}
+    for place, (table, made, rows) in sorted(moves.items(), key=lambda each: each[1][0]):
+        cur.execute(Q["move_pointer"], _named(table) | {"before": made.before, "after": made.after})
+        if cur.rowcount != 1:
+            raise LakeMoved(f"{table} has moved since its snapshot was prepared: {last_move(cur, table)}")
+        cur.execute(Q["insert_commit"], asdict(attempt) | _named(table) | {"place": place} | asdict(made))
+        reach("lake.one_pointer_moved")
+        gone = {"withdrawn": made.withdrawn} if made.withdrawn else {}
+        effects[str(table)] = {"inserted": rows, **gone}
+    return effects
+
+
+def last_move(cur: cursor, table: Iceberg) -> str:
+    """Says who moved a pointer last, and when."""
+    cur.execute(Q["last_move"], _named(table))
+    row = maybe(cur)
+    return (
+        f"by {row.login} ({row.application or 'no name'}) at {row.at:%Y-%m-%d %H:%M:%S %Z}"
+        if row
+        else "by nobody known"
+    )
+
+
+def shown_by(cur: cursor, table: Iceberg) -> str | None:
+    """Returns the address that the last told move of a table led to, or None if no move was told."""
+    cur.execute(Q["last_move"], _named(table))
+    row = maybe(cur)
+    return row.after if row else None
+
+
+def last_commit(cur: cursor, table: Iceberg) -> Any:
+    """Returns (batch_id, table_uuid, snapshot_id) of the last commit into the table, or None before the first."""
+    cur.execute(Q["last_commit"], _named(table))
+    return maybe(cur)
+
+
+def insert_prefix(cur: cursor, attempt: AttemptId, place: int, location: str) -> None:
+    """Records where the attempt writes for a target, before it does."""
+    cur.execute(Q["insert_prefix"], asdict(attempt) | {"place": place, "location": location})
+
+
+def prefixes_of(cur: cursor, attempt: AttemptId) -> dict[int, str]:
+    """Returns where the attempt writes, by place."""
+    cur.execute(Q["prefixes_of_attempt"], asdict(attempt))
+    return {row.place: row.location for row in every(cur)}
+
+
+def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[LakeFile]]) -> None:
+    """Records the files that count, by place."""
+    for place, its in files.items():
+        for file in its:
+            cur.execute(
+                Q["insert_file"], asdict(attempt) | {"place": place} | asdict(file) | {"streams": Json(file.streams)}
+            )
+
+
+def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:
+    """Returns the attempt's recorded files, by place."""
+    cur.execute(Q["files_of_attempt"], asdict(attempt))
+    found: dict[int, list[LakeFile]] = {}
+    for row in every(cur):
+        streams = {stream: (s[0], s[1], s[2], s[3], s[4]) for stream, s in row.streams.items()}
+        found.setdefault(row.place, []).append(LakeFile(row.path, row.rows, row.bytes, streams))
+    return found
+
+
+def insert_prepared(cur: cursor, attempt: AttemptId, place: int, commit_uuid: str, before: str) -> None:
+    """Records a preparation before its first file is written."""
+    cur.execute(Q["insert_prepared"], asdict(attempt) | {"place": place, "commit_uuid": commit_uuid, "before": before})
+
+
+def swept_prepared(cur: cursor, commit_uuid: str) -> None:
+    """Records that nothing of a refused preparation is left."""
+    cur.execute(Q["swept_prepared"], {"commit_uuid": commit_uuid})
+
+
+def swept_prefix(cur: cursor, row: Any) -> None:
+    """Records that nothing of a dead attempt is left."""
+    cur.execute(Q["swept_prefix"], {"batch_id": row.batch_id, "token": row.token, "place": row.place})
+
+
+def dead_preparations(cur: cursor) -> list[Any]:
+    """Returns preparations of ended attempts that no pointer has shown, with their attempt's prefix."""
+    cur.execute(Q["dead_preparations"])
+    return every(cur)
+
+
+def dead_prefixes(cur: cursor) -> list[Any]:
+    """Returns the prefixes of attempts that have ended without a commit."""
+    cur.execute(Q["dead_prefixes"])
+    return every(cur)
+
+
+def replaced(cur: cursor, batch_id: int) -> tuple[tuple[Replaced, ...], tuple[int, ...]]:
+    """Returns the offsets whose rows a replay takes out, and the batches that own them. None for another batch."""
+    cur.execute(Q["replaced"], {"batch_id": batch_id})
+    rows = every(cur)
+    ranges = tuple(Replaced(row.stream_id, row.from_offset, row.until_offset) for row in rows)
+    return ranges, tuple(sorted({row.expects_batch for row in rows}))
+
+
+def offsets_to_compare(cur: cursor, batch_id: int) -> tuple[Replaced, ...]:
+    """Returns the offsets that a batch reads, whatever is there."""
+    cur.execute(Q["offsets_to_compare"], {"batch_id": batch_id})
+    return tuple(Replaced(row.stream_id, row.from_offset, row.until_offset) for row in every(cur))
+
+
+def lane_and_ranges(cur: cursor, batch_id: int) -> tuple[str, dict[str, list[int]]]:
+    """Returns the batch's lane, and its offsets by topic and partition."""
+    cur.execute(Q["ranges"], {"batch_id": batch_id})
+    rows = every(cur)
+    lane = rows[0].lane if rows else ""
+    return lane, {f"{row.topic}-{row.partition}": [row.from_offset, row.until_offset] for row in rows}
+
+
+def files_of_pipeline(cur: cursor, pipeline: str, batch_id: int | None = None) -> list[Any]:
+    """Returns the files that commits of the pipeline have brought, or one batch. A commit without a file has one row."""
+    cur.execute(Q["files_of_pipeline"], {"pipeline": pipeline, "batch_id": batch_id})
+    return every(cur)
+
+
+def expected(cur: cursor, pipeline: str, table: Iceberg) -> list[Any]:
+    """Returns each committed segment with the sums of each of its files, one row per file."""
+    cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline})
+    return every(cur)
+
+
+def _named(table: Iceberg) -> dict[str, str]:
+    return {"catalog": CATALOG, "namespace": table.namespace, "name": table.name}

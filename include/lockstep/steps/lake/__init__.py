@@ -1,0 +1,1 @@
+"""Moves tables of the lake together with the offsets."""

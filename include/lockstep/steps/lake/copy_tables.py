@@ -1,0 +1,109 @@
+"""Copies tables of the lake into the session of `verify`. Compares their pointers with the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockstep.core.lake.files import OffsetSums, add_sums
+from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
+from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.lake import moves
+from lockstep.steps.lake.open_tables import load_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.pipeline.definition import Pipeline
+
+AS_READ_BACK = "the lake holds what was read back before the commit"
+POINTER_TOLD = "every move of the pointer is told"
+COMMIT_IN_HISTORY = "the last commit is in the table's history"
+
+
+def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[PromiseCheck]]:
+    """Copies each lake table, as its pointer of this snapshot shows it.
+
+    Returns the pipeline with the copies as its targets, and the checks that only the lake needs. A pipeline without a
+    lake table comes back as it is.
+    """
+    places = lake_places(pipeline.targets)
+    if not places:
+        return pipeline, []
+    from lockstep.targets.lake.copy import make_copy, sums_of_copy  # noqa: PLC0415 - few pipelines have a lake table
+
+    checks: list[PromiseCheck] = []
+    targets = list(pipeline.targets)
+    for place, table in places.items():
+        address = moves.pointer(cur, pipeline.name, table)
+        opened = load_table(pipeline.name, table, address)
+        copy = LakeCopy(table.partition(".")[2])
+        make_copy(cur, opened, copy)
+        targets[place] = replace(targets[place], table=copy)
+        found = [
+            _told(cur, table, address),
+            _in_history(cur, table, opened),
+            _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
+        ]
+        more = f": {table}" if len(targets) > 1 else ""
+        checks += [replace(check, name=f"{check.name}{more}") for check in found]
+    return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0]), checks
+
+
+def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], batch_id: int) -> Pipeline:
+    """Copies the rows of a batch's offsets out of each opened table. Returns the pipeline with the copies as its targets."""
+    if not opened:
+        return pipeline
+    from lockstep.targets.lake.copy import make_copy  # noqa: PLC0415 - few pipelines have a lake table
+
+    targets = list(pipeline.targets)
+    for place, table in opened.items():
+        copy = LakeCopy(table.name.partition(".")[2])
+        make_copy(cur, table, copy, moves.offsets_to_compare(cur, batch_id))
+        targets[place] = replace(targets[place], table=copy)
+    return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
+
+
+def _told(cur: cursor, table: Iceberg, address: str) -> PromiseCheck:
+    ok = moves.shown_by(cur, table) == address
+    return PromiseCheck(POINTER_TOLD, ok, "" if ok else f"{table} shows {address}, and no move to it was told")
+
+
+def _in_history(cur: cursor, table: Iceberg, opened: LakeTable) -> PromiseCheck:
+    """Checks that nobody has taken the table back, or put another in its place."""
+    last, wrong = moves.last_commit(cur, table), Wrong()
+    if last and last.table_uuid != opened.uuid:
+        wrong.add(f"{table} is another table than that of batch {last.batch_id}; moved {moves.last_move(cur, table)}")
+    elif last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
+        wrong.add(f"{table} was taken back behind batch {last.batch_id}, {moves.last_move(cur, table)}")
+    return PromiseCheck(COMMIT_IN_HISTORY, not wrong.count, str(wrong) if wrong.count else "")
+
+
+def _as_read_back(
+    cur: cursor, pipeline: Pipeline, table: Iceberg, there: dict[tuple[int, int], OffsetSums]
+) -> PromiseCheck:
+    """Compares the rows of each segment with its files of the commit, by number and by sums of offsets."""
+    wrong = Wrong()
+    expected: dict[tuple[int, int], OffsetSums] = {}
+    where: dict[tuple[int, int], str] = {}
+    for row in moves.expected(cur, pipeline.name, table):
+        key = (row.batch_id, row.stream_id)
+        where[key] = f"{row.topic}-{row.partition} [{row.from_offset}, {row.until_offset}) of batch {row.batch_id}"
+        if row.sums:
+            n, total, squares, first, last = row.sums
+            expected[key] = add_sums(expected.get(key), (n, total, squares, first, last))
+    who = moves.last_move(cur, table)
+    for key in sorted(where.keys() | there.keys()):
+        found, told = there.get(key), expected.get(key)
+        if found != told:
+            name = where.get(key, f"stream {key[1]} of batch {key[0]}, which owns none of its offsets")
+            rows = f"{found[0] if found else 0} rows are there, {told[0] if told else 0} were committed"
+            same = (
+                "other offsets than were committed, in as many rows" if found and told and found[0] == told[0] else rows
+            )
+            wrong.add(f"{name}: {same}; moved last {who}")
+    detail = str(wrong) if wrong.count else f"{len(there)} segments by number and sums of offsets"
+    return PromiseCheck(AS_READ_BACK, not wrong.count, detail, "coordinates", str(table))

@@ -1,0 +1,100 @@
+"""Opens the lake tables of a pipeline at their pointers, and refuses those that cannot take its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.lake.iceberg import lake_places
+from lockstep.ledger.lake import moves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import connection
+
+    from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.lake.iceberg import Iceberg
+    from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.definition import Pipeline
+
+LAKE = "LOCKSTEP_LAKE"
+
+
+def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
+    """Returns the pipeline's lake tables by place, as their pointers show them now. None for a pipeline without one.
+
+    Raises `Refusal` for a table that was made again, or taken back behind the last commit.
+    """
+    places = lake_places(pipeline.targets)
+    if not places:
+        return {}
+    with transaction(conn, READER) as cur:
+        known = {
+            place: (
+                table,
+                moves.pointer(cur, pipeline.name, table),
+                moves.last_commit(cur, table),
+                moves.last_move(cur, table),
+            )
+            for place, table in places.items()
+        }
+    found = {}
+    for place, (table, address, last, who) in known.items():
+        found[place] = opened = load_table(pipeline.name, table, address)
+        if last and last.table_uuid != opened.uuid:
+            raise Refusal(
+                f"{pipeline.name}: {table} is another table than the one of batch {last.batch_id}: its pointer was moved "
+                f"{who}",
+                next_command=f"lockstep verify {pipeline.name}",
+            )
+        if last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
+            raise Refusal(
+                f"{pipeline.name}: {table} was taken back behind batch {last.batch_id}, {who}",
+                next_command=f"lockstep replay {pipeline.name} --batch {last.batch_id} --preview",
+            )
+    return found
+
+
+def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> None:
+    """Refuses lake tables that are missing, or do not fit the columns that reach them."""
+    for place, table in open_tables(conn, pipeline).items():
+        if why := table.misfit(columns[place]):
+            raise BadDefinition(
+                f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
+            )
+
+
+def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:
+    """Makes the lake tables that are not there yet, below the warehouse. Returns their names."""
+    from lockstep.adapters.iceberg.folder import folder_of  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.schema import make_table  # noqa: PLC0415 - as above
+
+    made = []
+    for place, table in lake_places(pipeline.targets).items():
+        with transaction(conn, PLANNER) as cur:
+            if moves.has_pointer(cur, table):
+                continue
+        if not warehouse:
+            raise Refusal(
+                f"{pipeline.name}: where the lake is, nobody has said: {LAKE} is not set",
+                next_command=f"set {LAKE} to file:///PATH, then lockstep migrate {pipeline.name}",
+            )
+        folder_of(warehouse)
+        address = make_table(f"{warehouse.rstrip('/')}/{table.namespace}/{table.name}", columns[place])
+        with transaction(conn, OWNER) as cur:
+            moves.make_pointer(cur, table, address)
+        made.append(str(table))
+    return made
+
+
+def load_table(pipeline: str, table: Iceberg, address: str) -> LakeTable:
+    """Returns the table as its metadata at this address has it. Raises `Refusal` if the extra is not installed."""
+    try:
+        from lockstep.adapters.iceberg.table import LakeTable  # noqa: PLC0415 - few pipelines have a lake table
+    except ModuleNotFoundError as error:
+        raise Refusal(
+            f"{pipeline}: {table} needs the package {error.name}", next_command="pip install 'lockstep-kafka[lake]'"
+        ) from None
+    return LakeTable(str(table), address)

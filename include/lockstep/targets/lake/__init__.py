@@ -1,0 +1,1 @@
+"""Leads staged rows into files of the lake."""

@@ -1,0 +1,47 @@
+"""Copies a lake table into the session, so that `verify` looks at it as at a table of the database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg2 import sql
+
+from lockstep.engine.sinks.session import copy_rows
+from lockstep.ledger.queries import queries
+from lockstep.ledger.quoting import table_name, typed_columns
+from lockstep.ledger.rows import every
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.lake.files import OffsetSums, Replaced
+    from lockstep.core.lake.iceberg import LakeCopy
+
+Q = queries("lockstep.targets.lake", "copy")
+
+
+def make_copy(cur: cursor, table: LakeTable, copy: LakeCopy, within: Sequence[Replaced] | None = None) -> None:
+    """Copies the rows that readers of the table see, or those of some offsets. The copy goes with the transaction."""
+    columns = table.postgres_columns
+    cur.execute(sql.SQL(Q["make_copy"]).format(copy=table_name(copy), columns=typed_columns(columns)))
+    for rows in table.read([name for name, _ in columns], within):
+        copy_rows(cur, "pg_temp", str(copy), rows)
+    cur.execute(sql.SQL(Q["index_copy"]).format(copy=table_name(copy)))
+
+
+def sums_of_copy(cur: cursor, copy: LakeCopy) -> dict[tuple[int, int], OffsetSums]:
+    """Returns the sums of the copy's offsets, by batch and stream."""
+    cur.execute(sql.SQL(Q["sums"]).format(copy=table_name(copy)))
+    return {
+        (row.batch_id, row.stream_id): (
+            row.rows,
+            int(row.total),
+            int(row.squares),
+            row.first_offset,
+            row.last_offset,
+        )
+        for row in every(cur)
+    }

@@ -1,0 +1,104 @@
+"""Writes staged rows to Parquet files in a local folder, with the field ids of their lake table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from psycopg2 import sql
+
+from lockstep.core.errors import BadData
+from lockstep.core.records import COORDINATES
+from lockstep.ledger.lake.moves import Q
+from lockstep.ledger.rows import every
+from lockstep.targets.rows import staged_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from psycopg2.extensions import cursor
+
+    from lockstep.core.lake.files import OffsetSums
+    from lockstep.core.staging import AttemptId
+
+SPOOLED_ROWS = 10_000
+ROWS_PER_FILE = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """The local files of one target, and the offsets of its staged rows by stream, as the database counts them."""
+
+    files: tuple[Path, ...]
+    expected: dict[int, OffsetSums]
+
+
+def spool_rows(
+    cur: cursor, attempt: AttemptId, place: int, staged: Collection[str], schema: pa.Schema, folder: Path
+) -> Spooled:
+    """Writes the winners' rows of the target at this place. `staged` are its columns. Others of the table stay empty.
+
+    Raises `BadData` for a value that the table cannot hold.
+    """
+    rows = staged_rows(attempt, 0, place).source
+    cur.execute(sql.SQL(Q["staged_offsets"]).format(rows=rows))
+    expected = {
+        row.stream_id: (row.rows, int(row.total), int(row.squares), row.first_offset, row.last_offset)
+        for row in every(cur)
+    }
+    named = [name for name in schema.names if name in {*staged, *COORDINATES}]
+    columns = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
+    files: list[Path] = []
+    writer: pq.ParquetWriter | None = None
+    held, last = 0, None
+    try:
+        with cur.connection.cursor(name="taking") as taking:
+            taking.itersize = SPOOLED_ROWS
+            taking.execute(sql.SQL(Q["open_rows"]).format(columns=columns, rows=rows))
+            while some := taking.fetchmany(SPOOLED_ROWS):
+                if writer is None:
+                    files.append(folder / f"{place}-{len(files)}.parquet")
+                    writer, held = pq.ParquetWriter(files[-1], schema, compression="zstd"), 0
+                last = _last_key(attempt, some, [named.index(name) for name in COORDINATES], last)
+                writer.write_batch(_batch(some, named, schema, attempt.batch_id))
+                held += len(some)
+                if held >= ROWS_PER_FILE:
+                    writer.close()
+                    writer = None
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise BadData(
+            f"batch {attempt.batch_id}: a value that no column of the lake holds: {str(error).splitlines()[0]}",
+            next_command=f"lockstep batch {attempt.batch_id}",
+        ) from None
+    finally:
+        if writer is not None:
+            writer.close()
+    return Spooled(tuple(files), expected)
+
+
+def _last_key(attempt: AttemptId, rows: Sequence[Any], places: Sequence[int], last: Any) -> Any:
+    """Returns the key of the last row. Raises `BadData` if two rows have one: no index of a lake table refuses it."""
+    for row in rows:
+        key = tuple(row[place] for place in places)
+        if key == last:
+            raise BadData(
+                f"batch {attempt.batch_id}: stream {key[0]} offset {key[1]} has two rows with _ordinal {key[2]}",
+                next_command=f"lockstep batch {attempt.batch_id}",
+            )
+        last = key
+    return last
+
+
+def _batch(rows: Sequence[tuple[Any, ...]], names: Sequence[str], schema: pa.Schema, batch_id: int) -> pa.RecordBatch:
+    values = dict(zip(names, zip(*rows, strict=True), strict=True))
+    values["_batch"] = (batch_id,) * len(rows)
+    arrays = [
+        pa.array([bytes(v) if isinstance(v, memoryview) else v for v in values[field.name]], field.type)
+        if field.name in values
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,67 @@
+"""Tests that reap leaves no file of a dead attempt in the lake, and every other file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockstep.faults import InjectedFault
+from lockstep.steps.lake.sweep import sweep_lake
+
+POINTS = [
+    "lake.one_pointer_moved",
+    *(
+        pytest.param(point, marks=pytest.mark.long)
+        for point in ("lake.file_closed", "lake.registered", "lake.one_metadata_written")
+    ),
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_reap_deletes_what_a_dead_attempt_has_left_and_nothing_else(lake, monkeypatch, tmp_path, point):
+    lake.run()
+    before, armed = lake.files(), tmp_path / "armed"
+    armed.touch()
+    with monkeypatch.context() as arm:
+        arm.setenv("LOCKSTEP_FAULT", f"{point}=raise@{armed}")
+        with pytest.raises(InjectedFault):
+            lake.run()
+    strangers = Path(lake.lake / "sales" / "drill" / "data" / "of-another.parquet")
+    strangers.write_bytes(b"a file that no ledger knows")
+    left = lake.files() - before
+    assert len(left) > 1
+    lake.drain()  # the attempt is over, and another one commits its batch
+    sweep_lake(lake.at.conn)
+    assert lake.files() & left == {str(strangers.relative_to(lake.lake))}
+    assert before <= lake.files()
+    assert lake.rows("drill") == lake.rows("lines") == lake.in_database()
+    assert len(lake.rows()) == 60
+    shown = {
+        path.removeprefix(f"file://{lake.lake}/")
+        for name in ("drill", "lines")
+        for path, _, _ in lake.table(name).files()
+    }
+    on_disk = {file for file in lake.files() if "/data/lockstep/" in file}
+    assert on_disk == shown
+    assert sweep_lake(lake.at.conn) == 0
+
+
+@pytest.mark.long
+def test_an_attempt_that_may_still_commit_keeps_its_files(lake, monkeypatch, tmp_path):
+    armed = tmp_path / "armed"
+    armed.touch()
+    seen = []
+    from lockstep.steps.lake import commit_to_lake  # noqa: PLC0415 - the extra may be missing
+
+    prepare = commit_to_lake._prepare  # noqa: SLF001
+
+    def swept(*given):  # noqa: ANN002
+        made = prepare(*given)
+        seen.append(sweep_lake(lake.at.conn))
+        return made
+
+    monkeypatch.setattr(commit_to_lake, "_prepare", swept)
+    lake.drain()
+    assert set(seen) == {0}
+    assert len(lake.rows()) == 60

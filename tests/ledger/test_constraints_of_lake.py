@@ -1,0 +1,149 @@
+"""Tests that pointers and offsets move together: raw SQL, without the code's own checks."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import psycopg2
+import pytest
+from psycopg2 import errors
+
+from lockstep.adapters.postgres import COMMITTER, OWNER, connect
+from support.fakes.ledger_rows import LedgerRows, commit_in
+from support.scenes.undone import roles_that_may, undone
+
+DOCUMENT = """insert into lockstep.definition (definition_hash, pipeline, document, code_version) values ('d1', 'orders',
+    '{"target": [{"table": "public.o"}, {"table": "lockstep.sales.orders"}, {"table": "lockstep.sales.lines"}]}', '1')
+    returning 1"""
+TABLE = """insert into lockstep_lake.iceberg_tables values ('lockstep', 'sales', '{name}', '{name}/0', null, 'TABLE')
+    returning 1"""
+PREFIX = "insert into lockstep.lake_prefix (batch_id, token, place, location) values (%(b)s, %(t)s, {place}, 'data');"
+FILE = """insert into lockstep.lake_file (batch_id, token, place, path, rows, bytes, streams)
+    values (%(b)s, %(t)s, {place}, '{path}', 1, 1, '{{}}');"""
+MOVED = """insert into lockstep.lake_commit (batch_id, token, place, catalog, namespace, name, table_uuid, before, after,
+        snapshot_id, added_files, removed_files, rewritten_files)
+    values (%(b)s, %(t)s, {place}, 'lockstep', 'sales', '{name}', gen_random_uuid(), '{name}/0', '{name}/1', 1, 1, 0, 0);"""
+MOVE = """update lockstep_lake.iceberg_tables set previous_metadata_location = metadata_location,
+    metadata_location = '{name}/1' where table_name = '{name}';"""
+BOTH = ((1, "orders"), (2, "lines"))
+
+
+def told(place: int, name: str) -> str:
+    return PREFIX.format(place=place) + MOVED.format(place=place, name=name)
+
+
+def whole(place: int, name: str) -> str:
+    return told(place, name) + MOVE.format(name=name)
+
+
+@pytest.fixture(scope="module")
+def lake(servers):
+    """Returns the ledger and an attempt that fills one table and two of the lake. Every test takes back what it does."""
+    with servers.database(f"lake_{os.getpid()}") as dsn, closing(connect(dsn)) as conn:
+        ledger = LedgerRows(conn)
+        s = ledger.stream(0)
+        ledger.ask(DOCUMENT)
+        for _, name in BOTH:
+            ledger.ask(TABLE.format(name=name))
+        b = ledger.planned({s: (0, 10)})
+        yield ledger, {"s": s, "b": b, "t": ledger.opened(b)}
+
+
+def committed(lake, before: str, role: str = OWNER) -> list[tuple]:
+    """Commits the attempt behind these statements. Returns the moves of that transaction."""
+    ledger, known = lake
+    with undone(ledger.conn, OWNER) as cur:
+        cur.execute(f"set local role {role}")
+        cur.execute(before, known)
+        cur.execute(f"set local role {OWNER}")
+        commit_in(cur, known["b"], known["t"])
+        cur.execute(
+            "select name, before, after, role, xid = pg_current_xact_id() from lockstep.lake_pointer"
+            " where before is not null order by id"
+        )
+        return [tuple(row) for row in cur.fetchall()]
+    raise AssertionError
+
+
+def test_offsets_and_both_pointers_move_in_one_transaction(lake):
+    moves = committed(lake, "".join(whole(*each) for each in BOTH), COMMITTER)
+    assert moves == [(name, f"{name}/0", f"{name}/1", COMMITTER, True) for _, name in BOTH]
+
+
+# constraint → what comes before the rows of the commit
+@pytest.mark.parametrize(
+    "before",
+    [
+        "select 1",
+        whole(1, "orders"),
+        whole(1, "orders") + MOVE.format(name="lines"),
+        whole(1, "orders") + told(2, "lines"),
+        whole(1, "lines") + whole(2, "orders"),
+    ],
+    ids=["none", "one", "untold", "unmoved", "crossed"],
+)
+def test_pointer_with_offsets_refuses_offsets_whose_pointers_have_not_moved(lake, before):
+    with pytest.raises(errors.CheckViolation, match="pointer_with_offsets") as refused:
+        committed(lake, before)
+    assert refused.value.diag.constraint_name == "pointer_with_offsets"
+
+
+def test_pointer_with_offsets_refuses_a_pointer_that_moved_in_another_transaction(lake):
+    ledger, _ = lake
+    ledger.ask(MOVE.format(name="orders").replace(";", " returning 1"))
+    try:
+        with pytest.raises(errors.CheckViolation, match=r"pointer_with_offsets: .* lockstep\.sales\.orders"):
+            committed(lake, told(1, "orders") + whole(2, "lines"))
+    finally:
+        ledger.ask(MOVE.format(name="orders").replace("/1", "/0").replace(";", " returning 1"))
+
+
+@pytest.mark.parametrize("before", ["", told(1, "orders")], ids=["untold", "no-offsets"])
+def test_offsets_with_pointer_refuses_what_the_committer_moves_alone(lake, before):
+    ledger, known = lake
+    refused_by_name = pytest.raises(errors.CheckViolation, match="offsets_with_pointer")
+    with refused_by_name as refused, undone(ledger.conn, COMMITTER) as cur:
+        cur.execute(before + MOVE.format(name="orders"), known)
+    assert refused.value.diag.constraint_name == "offsets_with_pointer"
+
+
+def test_a_stranger_may_move_a_pointer_and_is_named(lake):
+    ledger, known = lake
+    with undone(ledger.conn, OWNER) as cur:
+        cur.execute(MOVE.format(name="orders"), known)
+        cur.execute(
+            "select login = session_user, role, application from lockstep.lake_pointer order by id desc limit 1"
+        )
+        assert tuple(cur.fetchone()) == (True, OWNER, "lockstep")
+
+
+TWICE = "".join(PREFIX.format(place=place) + FILE.format(place=place, path="a") for place in (1, 2))
+REFUSED = [
+    ("one_commit_moves_a_table_once", MOVE.format(name="orders") + MOVE.format(name="orders").replace("/1", "/2")),
+    ("one_row_a_lake_file", TWICE),
+]
+
+
+@pytest.mark.parametrize(("name", "statement"), REFUSED, ids=[name for name, _ in REFUSED])
+def test_a_constraint_of_the_lake_refuses_by_itself(lake, name, statement):
+    ledger, known = lake
+    with pytest.raises(psycopg2.Error) as refused, undone(ledger.conn, OWNER) as cur:
+        cur.execute(statement, known)
+    assert (refused.value.diag.constraint_name, name in str(refused.value)) == (name, True)
+
+
+def test_no_role_of_a_run_makes_or_rewrites_a_move(lake):
+    ledger, known = lake
+    for statement, may in (
+        ("insert into lockstep.lake_pointer (catalog, namespace, name, role) values ('a', 'b', 'c', 'd')", set()),
+        ("update lockstep.lake_pointer set after = 'x'", set()),
+        ("delete from lockstep.lake_pointer", set()),
+        ("update lockstep.lake_commit set after = 'x'", set()),
+        ("update lockstep.lake_file set rows = 2", set()),
+        ("insert into lockstep_lake.iceberg_tables values ('lockstep', 'a', 'b')", set()),
+        ("delete from lockstep_lake.iceberg_tables", set()),
+        ("update lockstep_lake.iceberg_tables set table_name = 'x'", set()),
+        ("update lockstep.lake_prefix set swept_at = now()", {COMMITTER}),
+    ):
+        assert roles_that_may(ledger.conn, statement, known) == may, statement

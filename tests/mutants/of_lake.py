@@ -1,0 +1,87 @@
+"""Mutants of what keeps the lake's pointers and the offsets together."""
+
+from __future__ import annotations
+
+from mutants.mutant import Drop, Edit, Mutant, one
+
+CONSTRAINTS = "tests/ledger/test_constraints_of_lake.py::"
+REFUSES = f"{CONSTRAINTS}test_a_constraint_of_the_lake_refuses_by_itself"
+WITH_OFFSETS = f"{CONSTRAINTS}test_pointer_with_offsets_refuses_offsets_whose_pointers_have_not_moved"
+IN_ANOTHER = f"{CONSTRAINTS}test_pointer_with_offsets_refuses_a_pointer_that_moved_in_another_transaction"
+PREPARED = "tests/lake/test_iceberg.py::"
+READ_BACK = "tests/lake/test_commit.py::test_a_file_that_the_store_does_not_give_back_as_it_was_written_is_refused"
+VERIFIED = "tests/lake/test_verify.py::"
+ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
+
+MUTANTS: list[Mutant] = [
+    one(
+        "pointer_with_offsets dropped",
+        "offsets would commit, and their rows would stay out of the lake",
+        (*(f"{WITH_OFFSETS}[{case}]" for case in ("none", "one", "untold", "unmoved", "crossed")), IN_ANOTHER),
+        Drop("drop trigger pointer_with_offsets on lockstep.commit"),
+        long=True,
+    ),
+    one(
+        "offsets_with_pointer dropped",
+        "rows would show in the lake, and their offsets would be read again",
+        tuple(f"{ALONE}[{case}]" for case in ("untold", "no-offsets")),
+        Drop("drop trigger offsets_with_pointer on lockstep.lake_pointer"),
+        long=True,
+    ),
+    one(
+        "one_commit_moves_a_table_once dropped",
+        "the second move of a transaction would hide the first",
+        (f"{REFUSES}[one_commit_moves_a_table_once]",),
+        Drop("alter table lockstep.lake_pointer drop constraint one_commit_moves_a_table_once"),
+        long=True,
+    ),
+    one(
+        "one_row_a_lake_file dropped",
+        "one file would count for two attempts",
+        (f"{REFUSES}[one_row_a_lake_file]",),
+        Drop("alter table lockstep.lake_file drop constraint one_row_a_lake_file"),
+        long=True,
+    ),
+    one(
+        "a preparation deletes old metadata",
+        "the pointer may never move, and readers lose files that it leads to",
+        (f"{PREPARED}test_a_preparation_deletes_no_old_metadata",),
+        Edit("adapters/iceberg/table.py", "    def _delete_old_metadata(", "    def _never_asked("),
+        long=True,
+    ),
+    one(
+        "a file of several streams is dropped whole",
+        "a replay of one partition would lose rows of another",
+        (f"{PREPARED}test_a_replay_drops_whole_files_by_bounds_and_rewrites_shared_ones",),
+        Edit("core/lake/files.py", "    if stream[0] != stream[1]:\n        return False\n", ""),
+        long=True,
+    ),
+    one(
+        "a table may name code to run",
+        "whoever may write its metadata would run Python here",
+        tuple(
+            f"{PREPARED}test_a_table_that_names_code_is_refused_before_it_runs[{key}]"
+            for key in ("write.py-location-provider.impl", "py-io-impl")
+        ),
+        Edit("adapters/iceberg/table.py", "for key in RUNS_CODE if key in", "for key in () if key in"),
+        long=True,
+    ),
+    one(
+        "files are not compared with staging",
+        "a store that loses rows would be believed",
+        (f"{READ_BACK}[without-a-row]",),
+        Edit("steps/lake/commit_to_lake.py", "if sums_of_files(found[place]) != spooled.expected:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a table that was taken back is written",
+        "rows of earlier batches would be missing, and nobody would hear of it",
+        (f"{VERIFIED}test_a_table_that_was_taken_back_is_named_and_nothing_is_written_into_it",),
+        Edit(
+            "steps/lake/open_tables.py",
+            "last.snapshot_id not in opened.snapshots and",
+            "last.snapshot_id in () and",
+        ),
+        long=True,
+    ),
+]
