@@ -75,9 +75,8 @@ class Cursors:
         found = self._ends - self._at >= len(tag)
         for place, byte in enumerate(tag):
             found &= self._byte(self._at + place) == byte
-        rows = np.flatnonzero(found)
-        self._at[rows] += len(tag)
-        return rows
+        self._at += found * len(tag)
+        return np.flatnonzero(found)
 
     def spans(self, rows: Places, sizes: Places) -> tuple[Places, Places]:
         """Steps over so many bytes in each row, and returns where they begin and end. A refused row has none."""
@@ -127,4 +126,4 @@ class Cursors:
 
     def _byte(self, where: Places) -> Bytes:
         """Returns the bytes at these places, or any byte for a place that lies outside."""
-        return self._bytes[np.clip(where, 0, len(self._bytes) - 1)]
+        return self._bytes.take(where, mode="clip")
