@@ -88,7 +88,7 @@ def alone(server, kafka, topic, produce, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(drill.home))
     with closing(psycopg2.connect(server.superuser_dsn)) as admin:
         admin.autocommit = True
-        for schema in ("lockstep", "lockstep_staging"):
+        for schema in ("lockstep", "lockstep_staging", "lockstep_lake"):
             admin.cursor().execute(f"drop schema if exists {schema} cascade")
         admin.cursor().execute("drop table if exists public.drill")
     with closing(connect(server.dsn)) as conn:

@@ -122,7 +122,11 @@ MUTANTS = [
         "the commit does not show its batch",
         "offsets would have moved, and nobody would see the rows",
         f"{ONCE}test_rows_are_there_before_the_commit_and_seen_from_it_on",
-        Edit("steps/batch/commit.py", "    hidden.unhide(cur, attempt.batch_id)\n", ""),
+        Edit(
+            "ledger/batch/hidden.sql",
+            "with shown as (delete from lockstep.hidden_batch where batch_id = %(batch_id)s)\n",
+            "",
+        ),
         Drop("drop trigger shown_by_commit on lockstep.commit"),
         long=True,
     ),

@@ -77,6 +77,10 @@ RELAY_POINTS = (
     *("restarted", "decided"),
 )
 ARCHIVE_POINTS = ("file_closed", "read_back", "row_written", "drop_decided")
+LAKE_POINTS = (
+    *("prefix_made", "file_closed", "looked_back", "registered", "prepared_row", "one_metadata_written"),
+    *("all_metadata_written", "one_pointer_moved"),
+)
 EMIT_POINTS = ("read", "raised", "written", "numbered", "unacknowledged")
 ELSEWHERE = {
     "upkeep.rejects_emptied": "tests/ledger/test_reject_retention.py",
@@ -84,6 +88,8 @@ ELSEWHERE = {
     "upkeep.folded": "tests/windows/test_folding.py",
     "windows.judged": "tests/windows/test_judging.py",
     **{f"archive.{point}": "tests/cli/test_archive.py" for point in ARCHIVE_POINTS},
+    **{f"lake.{point}": "tests/lake/test_commit.py" for point in LAKE_POINTS},
+    "lake.sweep_mid": "tests/lake/test_sweep.py",
     **{f"emit.{point}": "tests/windows/test_emit.py" for point in EMIT_POINTS},
     **{f"relay.{point}": "tests/feed/test_relay_crashes.py" for point in RELAY_POINTS},
 }

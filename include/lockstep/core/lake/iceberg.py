@@ -72,6 +72,11 @@ def lake_places(targets: Iterable[Target]) -> dict[int, Iceberg]:
     return {p: table for p, table in tables.items() if isinstance(table, Iceberg) and not isinstance(table, LakeCopy)}
 
 
+def database_places(targets: Sequence[Target]) -> dict[int, Target]:
+    """Returns the other targets by their place."""
+    return {place: target for place, target in enumerate(targets) if place not in lake_places(targets)}
+
+
 def refuse_odd_lake(targets: Sequence[Target], guarantee: Guarantee) -> None:
     """Refuses a lake table under another guarantee than PerBatch, and one with a feed."""
     for place, table in lake_places(targets).items():

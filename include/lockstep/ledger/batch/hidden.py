@@ -58,8 +58,17 @@ def hide(cur: cursor, attempt: AttemptId, rows_table: str | None, before: str | 
 
 
 def unhide(cur: cursor, batch_id: int) -> None:
-    """Shows the batch's rows with the COMMIT of this transaction. The database refuses it without a commit row."""
+    """Forgets that an abandoned batch was hidden. The database refuses it while a row of it is left."""
     cur.execute(Q["unhide"], {"batch_id": batch_id})
+
+
+def show_batch(cur: cursor, attempt: AttemptId) -> bool:
+    """Shows the batch's rows with the COMMIT of this transaction. The database refuses it without a commit row.
+
+    Returns True if this attempt's tasks have copied them, and False if they are staged.
+    """
+    cur.execute(Q["show"], asdict(attempt))
+    return bool(one(cur).has_landed)
 
 
 def clear(cur: cursor, batch_id: int, rows_table: str) -> int:

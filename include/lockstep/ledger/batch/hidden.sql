@@ -7,8 +7,13 @@ select rows_table from lockstep.hidden_batch where batch_id = %(batch_id)s
 insert into lockstep.hidden_batch (batch_id, rows_table) values (%(batch_id)s, %(rows_table)s)
 
 -- name: unhide
--- With this transaction's COMMIT the views show the batch's rows.
+-- Nothing of an abandoned batch is left to hide.
 delete from lockstep.hidden_batch where batch_id = %(batch_id)s
+
+-- name: show
+-- With this transaction's COMMIT the views show the batch's rows.
+with shown as (delete from lockstep.hidden_batch where batch_id = %(batch_id)s)
+select exists (select from lockstep.landed where batch_id = %(batch_id)s and token = %(token)s) as has_landed
 
 -- name: clear
 -- What lost attempts have copied of a batch's offsets, found by where it was read: for this batch, or for one that was abandoned.

@@ -21,7 +21,8 @@ select lockstep.net_changes()
 -- name: ask_deferred
 -- What the constraints ask at COMMIT they ask now: behind the next statement, others wait for this transaction.
 set constraints lockstep.no_gap, lockstep.committed_whole, lockstep.withdrawn_whole, lockstep.hour_is_whole,
-    lockstep.erasure_is_decided, lockstep.adopted_as_decided immediate
+    lockstep.erasure_is_decided, lockstep.adopted_as_decided, lockstep.moved_as_decided, lockstep.truncated_is_empty,
+    lockstep.shown_with_commit, lockstep.shown_by_commit, lockstep.offsets_with_pointer immediate
 
 -- name: number_changes
 -- Each open set gets the next numbers of its feed.

@@ -46,7 +46,7 @@ def has_pointer(cur: cursor, table: Iceberg) -> bool:
     return maybe(cur) is not None
 
 
-def move(
+def move_pointers(
     cur: cursor, attempt: AttemptId, moves: Mapping[int, tuple[Iceberg, Prepared, int]]
 ) -> dict[str, dict[str, int]]:
     """Moves the pointers, in the order of their names, and records what the commit does to each table.
@@ -58,7 +58,7 @@ def move(
     for place, (table, made, rows) in sorted(moves.items(), key=lambda each: each[1][0]):
         cur.execute(Q["move_pointer"], _named(table) | {"before": made.before, "after": made.after})
         if cur.rowcount != 1:
-            raise LakeMoved(f"{table} has moved since its snapshot was prepared: {last_move(cur, table)}")
+            raise LakeMoved(f"{table} has moved since its snapshot was prepared: {last_mover(cur, table)}")
         cur.execute(Q["insert_commit"], asdict(attempt) | _named(table) | {"place": place} | asdict(made))
         reach("lake.one_pointer_moved")
         gone = {"withdrawn": made.withdrawn} if made.withdrawn else {}
@@ -66,7 +66,7 @@ def move(
     return effects
 
 
-def last_move(cur: cursor, table: Iceberg) -> str:
+def last_mover(cur: cursor, table: Iceberg) -> str:
     """Says who moved a pointer last, and when."""
     cur.execute(Q["last_move"], _named(table))
     row = maybe(cur)

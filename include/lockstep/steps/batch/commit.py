@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Unreachable
-from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.formats import is_marked
 from lockstep.core.states import Lane
@@ -20,7 +20,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import delivery as deliveries
-from lockstep.ledger.lake.moves import move as move_pointers
+from lockstep.ledger.lake.moves import move_pointers
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.lease import Lease
@@ -141,18 +141,14 @@ def publish_rows(
     The answers of several targets stand under their tables' names. Pointers of the lake move last, by these `moves`.
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
-    hidden.unhide(cur, attempt.batch_id)
-    if hidden.landed_streams(cur, attempt):  # the rows are where they stay, and are seen from the COMMIT on
+    if hidden.show_batch(cur, attempt):  # the rows are where they stay, and are seen from the COMMIT on
         reach("commit.shown")
         ledger.publish_rejects(cur, attempt)
         return {"inserted": rows}
     effects: dict[str, dict[str, int]] = {}
     ledger.publish_rejects(cur, attempt)
     judge_batch(cur, pipeline, attempt.batch_id)
-    in_lake = lake_places(pipeline.targets)
-    for place, target in enumerate(pipeline.targets):
-        if place in in_lake:
-            continue
+    for place, target in database_places(pipeline.targets).items():
         if place:
             reach("commit.between_targets")
         with refused_by_target(pipeline, attempt, target.table):

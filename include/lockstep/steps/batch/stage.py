@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.engine import Staging
 from lockstep.core.errors import BadData, BadDefinition
-from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.iceberg import database_places
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
 from lockstep.core.proof.accounting import counted_once
 from lockstep.core.staging import AttemptId, StageWork
@@ -77,7 +77,8 @@ def stage(
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
-            lines = _read(at, engine, folder, attempt, work, unit, rows.rows_table)
+            landed = land_ranges(at, engine, folder, attempt, work, rows.rows_table)
+            lines = () if landed else _read(at, engine, folder, attempt, work, unit)
         if not is_named:  # by now Spark may have been asked after all
             _named(at, engine, attempt, work)
         with transaction(at.conn, STAGER) as cur:
@@ -91,18 +92,9 @@ def stage(
 
 
 def _read(
-    at: Context,
-    engine: Engine,
-    folder: PipelineFolder,
-    attempt: AttemptId,
-    work: StageWork,
-    unit: CommitUnit,
-    rows_table: str | None,
+    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, unit: CommitUnit
 ) -> Sequence[ManifestLine]:
-    """Reads into the sink of this unit. Returns the lines of staged rows, and none if tasks have kept their own."""
-    if rows_table is not None:
-        land_ranges(at, engine, folder, attempt, work, rows_table)
-        return ()
+    """Reads into the sink of this unit. Returns the lines of staged rows, and none if ranges were committed."""
     if unit == CommitUnit.STREAM:
         commit_ranges(at, engine, folder, attempt, work)
         return ()
@@ -147,11 +139,10 @@ def _open(
     if elsewhere:
         results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
     require_lake_fit(at.conn, folder.pipeline, columns)
-    in_lake = lake_places(folder.pipeline.targets)
+    each = tuple(folder.pipeline.each())
     with transaction(at.conn, STAGER) as cur:
-        for place, one in enumerate(folder.pipeline.each()) if not elsewhere else ():
-            if place not in in_lake:
-                require_fit(cur, one, columns[place])
+        for place in database_places(folder.pipeline.targets) if not elsewhere else ():
+            require_fit(cur, each[place], columns[place])
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)

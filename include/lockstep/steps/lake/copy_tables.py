@@ -76,9 +76,9 @@ def _in_history(cur: cursor, table: Iceberg, opened: LakeTable) -> PromiseCheck:
     """Checks that nobody has taken the table back, or put another in its place."""
     last, wrong = moves.last_commit(cur, table), Wrong()
     if last and last.table_uuid != opened.uuid:
-        wrong.add(f"{table} is another table than that of batch {last.batch_id}; moved {moves.last_move(cur, table)}")
+        wrong.add(f"{table} is another table than that of batch {last.batch_id}; moved {moves.last_mover(cur, table)}")
     elif last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
-        wrong.add(f"{table} was taken back behind batch {last.batch_id}, {moves.last_move(cur, table)}")
+        wrong.add(f"{table} was taken back behind batch {last.batch_id}, {moves.last_mover(cur, table)}")
     return PromiseCheck(COMMIT_IN_HISTORY, not wrong.count, str(wrong) if wrong.count else "")
 
 
@@ -95,7 +95,7 @@ def _as_read_back(
         if row.sums:
             n, total, squares, first, last = row.sums
             expected[key] = add_sums(expected.get(key), (n, total, squares, first, last))
-    who = moves.last_move(cur, table)
+    who = moves.last_mover(cur, table)
     for key in sorted(where.keys() | there.keys()):
         found, told = there.get(key), expected.get(key)
         if found != told:

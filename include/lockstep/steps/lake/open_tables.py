@@ -36,7 +36,7 @@ def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
                 table,
                 moves.pointer(cur, pipeline.name, table),
                 moves.last_commit(cur, table),
-                moves.last_move(cur, table),
+                moves.last_mover(cur, table),
             )
             for place, table in places.items()
         }

@@ -46,12 +46,14 @@ def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None
 
 
 def land_ranges(
-    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, rows_table: str
-) -> None:
-    """Has tasks copy every range of the work into the table. When it returns, each has landed.
+    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, rows_table: str | None
+) -> bool:
+    """Has tasks copy every range of the work into the table, if there is one. Returns True when each has landed.
 
     Raises `BadData` with the first reason when ranges were refused. The next attempt reads them all again.
     """
+    if rows_table is None:
+        return False
     with transaction(at.conn, STAGER) as cur:
         lane = attempts.lane_of(cur, attempt.batch_id)
     task = RangesWrittenOnce(
@@ -69,3 +71,4 @@ def land_ranges(
         shown=folder.pipeline.first.table,
     )
     require_taken(attempt, outcomes_of(engine, work, task))
+    return True
