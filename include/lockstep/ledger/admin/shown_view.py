@@ -10,6 +10,7 @@ from psycopg2 import errors, sql
 from lockstep.adapters.postgres import OWNER
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.iceberg import is_lake_table
 from lockstep.core.pipeline.guarantees import PerBatch
 from lockstep.core.pipeline.targets import Append, History
 from lockstep.ledger.queries import queries
@@ -27,6 +28,8 @@ BEHIND = "_rows"  # what the table behind a view is called, beside the view's na
 
 def rows_behind(cur: cursor, table: str) -> str | None:
     """Returns the table behind the view, or None if the target is no view that leaves hidden batches out."""
+    if is_lake_table(table):
+        return None
     cur.execute(Q["rows_behind"], {"table": table})
     row = maybe(cur)
     return str(row.rows_table) if row else None
@@ -50,6 +53,8 @@ def draw_view(cur: cursor, pipeline: Pipeline) -> None:
     """
     target = pipeline.first
     if not isinstance(pipeline.guarantee, PerBatch) or not isinstance(target, Append) or isinstance(target, History):
+        return
+    if is_lake_table(target.table):
         return
     rows_table = target.table + BEHIND
     names = {"table": target.table, "rows_table": rows_table}
