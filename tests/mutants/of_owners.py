@@ -135,8 +135,8 @@ MUTANTS = [
         f"{MOVED}test_with_order_by_a_deletion_of_another_partition_has_no_value_and_loses_no_record",
         Edit(
             "targets/upsert.sql",
-            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch and',
-            'case when (s.epoch, d."offset") > (n._epoch, n._offset) then true else false and',
+            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch\n',
+            'case when (s.epoch, d."offset") > (n._epoch, n._offset) then true else false\n',
         ),
         long=True,
     ),

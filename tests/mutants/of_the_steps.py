@@ -209,6 +209,20 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "rejects of a range that a replay has taken over are missed",
+        "a pipeline whose replay came between a range and the close of its batch would stand still",
+        "tests/simulation/test_by_partition.py::test_a_batch_is_closed_although_a_replay_has_taken_its_ranges_over",
+        Edit("steps/batch/validate.py", "if row.is_held and row.rejects", "if row.rejects"),
+        long=True,
+    ),
+    one(
+        "rejects that tasks have kept are not counted by validate",
+        "a batch would be closed without its rejects",
+        "tests/simulation/test_by_partition.py::test_a_batch_whose_rejects_are_gone_is_not_closed",
+        Edit("steps/batch/validate.py", "if row.is_held and row.rejects_kept != row.rejected:", "if False:"),
+        long=True,
+    ),
+    one(
         "reported rows are not counted by validate",
         "what tasks report is not what the database holds",
         f"{STEPS}test_staged_rows_that_the_tasks_did_not_report_are_refused",

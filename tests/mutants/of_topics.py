@@ -101,8 +101,8 @@ MUTANTS = [
         f"{KAFKA}test_a_key_of_a_topic_that_has_grown_is_refused_in_another_topic",
         Edit(
             "targets/upsert.sql",
-            "    %(of_several_topics)s and to_jsonb",
-            "    false and %(of_several_topics)s and to_jsonb",
+            "    %(of_several_topics)s and coalesce",
+            "    false and %(of_several_topics)s and coalesce",
         ),
         long=True,
     ),
@@ -148,7 +148,7 @@ MUTANTS = [
         f"{LEDGER}test_a_batch_of_another_topic_keeps_no_deletion",
         Edit(
             "ledger/migrations/0060_deletions_of_topics.sql",
-            "or (s.topic = its.topic and s.epoch < its.epoch)",
+            "or (coalesce(s.first_topic, s.topic) = coalesce(its.first_topic, its.topic) and s.epoch < its.epoch)",
             "or (s.epoch < its.epoch)",
         ),
         long=True,

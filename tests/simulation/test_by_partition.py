@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from functools import partial
 
 import pytest
 
+from lockstep.core.errors import BadData
 from lockstep.core.pipeline.definition import PerPartition
 from simulation import machine
 from simulation.alone import alone
+from simulation.scene import Scene
 from simulation.storm import BY_PARTITION, storm
 from simulation.world import World
 
@@ -23,6 +26,32 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
     figures = alone(storm, world, seed, points=BY_PARTITION, superuser=postgres, commits=20)
 
     assert figures.violations == [], f"seed {seed}"
+
+
+def test_a_batch_is_closed_although_a_replay_has_taken_its_ranges_over(database, tmp_path):
+    with closing(Scene(database, tmp_path, guarantee=PerPartition())) as scene:
+        scene.log.produce(0, 4)
+        scene.log.produce(0, 3, kind="garbage")
+        live = scene.staged(scene.plan())  # its ranges are committed, and the batch is not closed
+        assert scene.ask("select batch_id, count(*) from lockstep.reject group by 1") == [(live.batch_id, 3)]
+
+        replayed = scene.validated(scene.plan_request(scene.asked("replay", {0: 0})))
+        scene.commit(replayed)
+        assert scene.ask("select batch_id, count(*) from lockstep.reject group by 1") == [(replayed.batch_id, 3)]
+
+        scene.validate(live)
+        scene.commit(live)
+        assert scene.ask("select state from lockstep.batch") == [("committed",)] * 2
+        assert scene.violations() == []
+
+
+def test_a_batch_whose_rejects_are_gone_is_not_closed(database, tmp_path):
+    with closing(Scene(database, tmp_path, guarantee=PerPartition())) as scene:
+        scene.log.produce(0, 3, kind="garbage")
+        live = scene.staged(scene.plan())
+        scene.ask("delete from lockstep.reject")
+        with pytest.raises(BadData, match=r"-0: batch 1 recorded 3 rejects, 0 are there"):
+            scene.validate(live)
 
 
 @pytest.mark.long

@@ -87,8 +87,9 @@ where r.batch_id = %(batch_id)s
 order by s.stream_id
 
 -- name: recorded_ranges
--- What the commit rows of a batch recorded of each range, beside what was kept of it.
+-- What the commit rows of a batch recorded of each range, beside what was kept of it. A replay may have taken a range over since.
 select s.topic, s.partition, c.token, u.delivered, u.written, u.rejected, u.rows,
-    (select count(*) from lockstep.reject j where j.stream_id = c.stream_id and j.batch_id = c.batch_id) as rejects_kept
+    (select count(*) from lockstep.reject j where j.stream_id = c.stream_id and j.batch_id = c.batch_id) as rejects_kept,
+    exists (select 1 from lockstep.coverage v where v.batch_id = c.batch_id and v.stream_id = c.stream_id) as is_held
 from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 where c.batch_id = %(batch_id)s order by c.stream_id

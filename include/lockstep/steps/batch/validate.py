@@ -84,14 +84,17 @@ def _is_by_stream(at: Context, attempt: AttemptId) -> bool:
 
 
 def _judge_committed(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
-    """Checks the tasks' commits once more: every range is there, with as many rejects as were recorded."""
+    """Checks the tasks' commits once more: every range is there, with as many rejects as were recorded.
+
+    A range that a replay has taken over since has its rejects with the replay.
+    """
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)
         require_same_definition(cur, attempt, folder)
         ranges.require_all_ranges(cur, attempt.batch_id)
         found = ranges.recorded_ranges(cur, attempt.batch_id)
         for row in found:
-            if row.rejects_kept != row.rejected:
+            if row.is_held and row.rejects_kept != row.rejected:
                 raise BadData(
                     f"{row.topic}-{row.partition}: batch {attempt.batch_id} recorded {row.rejected} rejects, "
                     f"{row.rejects_kept} are there"
