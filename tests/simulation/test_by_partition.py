@@ -12,7 +12,7 @@ from lockstep.core.errors import BadData
 from lockstep.core.pipeline.definition import PerPartition
 from simulation import machine
 from simulation.alone import alone
-from simulation.scene import Scene
+from simulation.scene import COMMITTED, Scene, told
 from simulation.storm import BY_PARTITION, storm
 from simulation.world import World
 
@@ -39,7 +39,7 @@ def test_a_batch_is_closed_although_a_replay_has_taken_its_ranges_over(database,
         scene.commit(replayed)
         assert scene.ask("select batch_id, count(*) from lockstep.reject group by 1") == [(replayed.batch_id, 3)]
 
-        scene.validate(live)
+        assert told(lambda: scene.validate(live)) == COMMITTED
         scene.commit(live)
         assert scene.ask("select state from lockstep.batch") == [("committed",)] * 2
         assert scene.violations() == []
