@@ -81,7 +81,7 @@ def replayed_whole(scene: Mirror) -> None:
             replayed(scene, {place: 0}, {place: part.end})
 
 
-@pytest.mark.parametrize("seed", [SHORT, *(pytest.param(each, marks=pytest.mark.long) for each in range(6))])
+@pytest.mark.parametrize("seed", [SHORT, *(pytest.param(each, marks=pytest.mark.long) for each in (2, 3, 4, 5, 7, 10))])
 def test_the_table_is_the_source_wherever_a_batch_ends_and_whichever_partition_comes_first(sourced, seed):
     source = CapturedTable(seed, schemas=seed % 2 == 0, flat=seed % 3 == 1, tombstones=seed % 4 != 2, truncates=True)
     for _ in range(12 if seed == SHORT else 24):
