@@ -44,7 +44,7 @@ READERS = {  # what a reader asks: of all rows, and of a row by its key
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run took: seconds in all and of its commit, CPU microseconds and WAL bytes a record."""
+    """The cost of a run: seconds in all and of its commit, CPU microseconds and WAL bytes a record."""
 
     seconds: float
     commit: float

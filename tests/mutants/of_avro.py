@@ -51,7 +51,7 @@ MUTANTS = [
         "bytes behind a record",
         "the next record's, in one block",
         "test_two_bad_records_that_are_good_together_are_none",
-        *("columns", "        cursors.finish()\n", ""),
+        *("heads", "    cursors.finish()\n", ""),
     ),
     other(
         "a logical type that is not known",
@@ -81,7 +81,7 @@ MUTANTS = [
         "a record without its key",
         "the target needs it, and the record is a reject",
         "test_a_record_without_the_targets_key_is_left",
-        *("columns", "if column.name in needed and array.null_count:", "if column.name in () and array.null_count:"),
+        *("heads", "if column.name in needed and array.null_count:", "if column.name in () and array.null_count:"),
     ),
     other(
         "an error that nobody foresaw",
@@ -93,6 +93,6 @@ MUTANTS = [
         "the head of a record",
         "any byte would begin one",
         "test_a_bad_record_costs_no_neighbour_anything",
-        *("columns", "good[good] = octets[begins[good]] == MAGIC[0]", "good[good] = octets[begins[good]] < 9"),
+        *("heads", "octets[begins[good] + place] == byte", "octets[begins[good] + place] < 9"),
     ),
 ]

@@ -234,7 +234,7 @@ MUTANTS = [
         "what stands behind a message's fields is passed over",
         "a field that comes twice, or in another order, would be lost",
         tuple(f"{PROTOBUF}whatever_is_taken_is_what_the_decoder_makes_of_it[{seed}]" for seed in range(3)),
-        Edit("formats/protobuf/columns.py", "        cursors.finish()\n", ""),
+        Edit("formats/avro/heads.py", "    cursors.finish()\n", ""),
         long=True,
     ),
 ]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
-from lockstep.formats.avro.cursors import Cursors
+from lockstep.formats.avro.heads import by_schema, good_rows, in_order
 from lockstep.formats.avro.readers import as_text
 from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
 from lockstep.formats.protobuf.bounds import TYPE_WORDS, wire_type
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.registry import Registry
-    from lockstep.formats.avro.cursors import Flags, Places
+    from lockstep.formats.avro.cursors import Cursors, Flags, Places
     from lockstep.formats.protobuf.messages import MessageType
 
     Read = Callable[[Cursors, Places], pa.Array]
 
-BODY_BEGINS = HEAD_BYTES + 1  # behind one byte of zero, which names the schema's first message
+FIRST_MESSAGE = b"\0"  # behind the head: the record is of the schema's first message
 # A field's type → the columns that take each of its values as it stands.
 FLAT_COLUMNS: dict[str, tuple[str, ...]] = {
     "bool": ("boolean",),
@@ -69,39 +68,17 @@ class ProtobufColumns:
 
     def __call__(self, values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
         """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""
-        schema = pa.schema([(column.name, arrow_type(column)) for column in self._format.columns])
-        places, parts = [np.array([], np.int64)], [pa.RecordBatch.from_pylist([], schema=schema)]
-        for taken, batch in self._by_schema(values):
-            places.append(taken)
-            parts.append(batch)
-        if len(parts) == 2:  # noqa: PLR2004 - nothing, and the records of one schema
-            return places[1], parts[1]
-        every = np.concatenate(places)
-        order = np.argsort(every)
-        return every[order], pa.concat_batches(parts).take(pa.array(order))
+        return in_order(() if self._format.rest else self._by_schema(values), self._format.columns)
 
     def pass_over(self, _judge: Any, _keys: pa.Array) -> None:
         """Has nothing to say: the decoder judges each record by itself."""
 
     def _by_schema(self, values: pa.Array) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
         """Yields the decoded records of each schema id."""
-        _, offsets_at, data = values.buffers()
-        if not len(values) or data is None or self._format.rest:
-            return
-        offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-        begins, ends = offsets[:-1], offsets[1:]
-        octets = np.frombuffer(data, np.uint8)
-        good = (ends - begins >= BODY_BEGINS) & values.is_valid().to_numpy(zero_copy_only=False)
-        good[good] = (octets[begins[good]] == MAGIC[0]) & (octets[begins[good] + HEAD_BYTES] == 0)
-        places = np.flatnonzero(good)
-        heads = octets[begins[places][:, None] + np.arange(1, HEAD_BYTES)]
-        ids = heads.copy().view(">u4")[:, 0] if len(heads) else places
-        for schema_id in np.unique(ids).tolist():
-            mine = places[ids == schema_id]
+        for schema_id, mine, cursors in by_schema(values, FIRST_MESSAGE):
             if (fields := self._flat(schema_id)) is not None:
-                cursors = Cursors(data, begins[mine] + BODY_BEGINS, ends[mine])
                 batch = self._decoded(cursors, fields)
-                yield mine[cursors.good], batch if cursors.good.all() else batch.filter(pa.array(cursors.good))
+                yield mine[cursors.good], batch
 
     def _flat(self, schema_id: int) -> tuple[MessageField, ...] | None:
         """Returns the fields of a schema's first message in order, or None if the decoder must judge each record."""
@@ -114,7 +91,7 @@ class ProtobufColumns:
         return self._fields[schema_id]
 
     def _decoded(self, cursors: Cursors, fields: tuple[MessageField, ...]) -> pa.RecordBatch:
-        """Returns the columns of all records. The cursors know which of them are good."""
+        """Returns the columns of the good records."""
         found: dict[str, pa.Array] = {}
         for each in fields:
             rows = cursors.tagged(each.tag)
@@ -123,15 +100,7 @@ class ProtobufColumns:
                 found[each.column.name] = _spread(
                     array.cast(arrow_type(each.column)), rows, len(cursors.good), each.default
                 )
-        cursors.finish()
-        arrays = []
-        for column in self._format.columns:
-            array = found.get(column.name)
-            array = pa.nulls(len(cursors.good), arrow_type(column)) if array is None else array
-            if column.name in self._needed and array.null_count:
-                cursors.refuse(cursors.rows(), array.is_null().to_numpy(zero_copy_only=False))
-            arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._format.columns])
+        return good_rows(cursors, found, self._format.columns, self._needed)
 
 
 def message_fields(message: MessageType, format_: Protobuf, most_values: int) -> tuple[MessageField, ...] | None:
