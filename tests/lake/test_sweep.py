@@ -32,6 +32,11 @@ def test_reap_deletes_what_a_dead_attempt_has_left_and_nothing_else(lake, monkey
     left = lake.files() - before
     assert len(left) > 1
     lake.drain()  # the attempt is over, and another one commits its batch
+    armed.touch()
+    with monkeypatch.context() as arm:
+        arm.setenv("LOCKSTEP_FAULT", f"lake.sweep_mid=raise@{armed}")
+        with pytest.raises(InjectedFault):
+            sweep_lake(lake.at.conn)  # the files are gone, and the ledger does not say so yet
     sweep_lake(lake.at.conn)
     assert lake.files() & left == {str(strangers.relative_to(lake.lake))}
     assert before <= lake.files()
