@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import (
 )
 from psycopg2.extensions import parse_dsn
 
-from lockstep.adapters.airflow_connections import connection_environment
+from lockstep.adapters.airflow.connections import connection_environment
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.errors import (
     BadData,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow.sdk import task
-from airflow.sdk.exceptions import AirflowSkipException
+
+from lockstep.adapters.airflow.names import AirflowSkipException
 
 if TYPE_CHECKING:
     from lockstep.airflow.door import Door

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from airflow.sdk.observability import stats
 
-from lockstep.adapters.airflow_connections import connection_environment
+from lockstep.adapters.airflow.connections import connection_environment
+from lockstep.adapters.airflow.names import (
+    HAS_RETRY_POLICIES,
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    stats,
+)
 from lockstep.adapters.folders import PIPELINES_VARIABLE
 from lockstep.airflow.bundle import root_beside
 from lockstep.context.environment import environment_set
@@ -106,7 +111,9 @@ def refused_at_once() -> Iterator[None]:
         yield
     except BadDefinition as refusal:
         log.error("%s", refusal)  # noqa: TRY400 - the line says all, and frames of ours would hide it
-        raise RunRefused(str(refusal)) from None
+        if HAS_RETRY_POLICIES:
+            raise RunRefused(str(refusal)) from None
+        raise AirflowFailException(str(refusal)) from None  # with frames in the log, but without another try
 
 
 def task_caller() -> Caller:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Asset, get_current_context, task
-from airflow.sdk.exceptions import AirflowSkipException
 
+from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.airflow.door import task_caller
 from lockstep.core.planning.hours import key_of
 

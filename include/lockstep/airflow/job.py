@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from lockstep.adapters.airflow.names import AirflowException, AirflowFailException
 from lockstep.adapters.withheld import withheld
 from lockstep.core.settings import REMOTE
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow.sdk import get_current_context
-from airflow.sdk.configuration import conf
 
+from lockstep.adapters.airflow.names import conf
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.airflow import witness
 from lockstep.core.changes.row_changes import RowChange

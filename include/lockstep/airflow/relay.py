@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
 from lockstep.airflow.door import task_caller
 from lockstep.core.pipeline.targets import topics_of
 from lockstep.core.planning.decisions import Blocked, Busy

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
 from lockstep.airflow import witness
 from lockstep.airflow.door import push, task_caller
 from lockstep.core.errors import BadData

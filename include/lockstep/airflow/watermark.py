@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, get_current_context, task
-from airflow.sdk.exceptions import AirflowSkipException
 
+from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.core.errors import BadDefinition
 
 if TYPE_CHECKING:

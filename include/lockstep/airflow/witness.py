@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from airflow.sdk import get_current_context
-from airflow.sdk.observability import stats
 from openlineage.client.facet_v2 import RunFacet
 
+from lockstep.adapters.airflow.names import stats
 from lockstep.core.pipeline.names import topic_tags
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.states import Lane

@@ -9,7 +9,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, auth_manager_from_app, requires_access_dag
+from airflow.api_fastapi.core_api.security import ReadableDagsFilterDep, requires_access_dag
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -77,12 +77,15 @@ def _require_storable(request: Request) -> None:
             raise HTTPException(400, f"{printable_line(name)}: holds NUL, which no name and no key does")
 
 
+def _know_manager(request: Request) -> None:
+    """Gives the app Airflow's manager of rights: its filter looks for it on the app that answers, which is this one."""
+    request.app.state.auth_manager = get_auth_manager()
+
+
 def pages_app() -> FastAPI:
     """Returns the routes, without the documentation that FastAPI would serve to everybody."""
-    storable = [Depends(_require_storable)]  # before anything asks a database
-    made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None, dependencies=storable)
-    # Airflow's filter looks for the manager on the app that answers, which is this one.
-    made.dependency_overrides[auth_manager_from_app] = get_auth_manager
+    first = [Depends(_require_storable), Depends(_know_manager)]  # before anything asks a database
+    made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None, dependencies=first)
     made.get("/", response_class=HTMLResponse)(_pipelines)
     made.get("/metrics", response_class=Response)(_metrics)
     pages = APIRouter(prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET"))])

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.airflow_connections import connection_dsn
+from lockstep.adapters.airflow.connections import connection_dsn
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.adapters.prometheus import exposition
 from lockstep.core.errors import Refusal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import HTTPException
 
-from lockstep.adapters.airflow_connections import connection_dsn, connection_environment
+from lockstep.adapters.airflow.connections import connection_dsn, connection_environment
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.context.environment import environment_set
 from lockstep.core.errors import Refusal

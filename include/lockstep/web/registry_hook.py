@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from lockstep.adapters.airflow_connections import registry_variables
+from lockstep.adapters.airflow.connections import registry_variables
 from lockstep.core.errors import Refusal
 from lockstep.core.registry import registry
 

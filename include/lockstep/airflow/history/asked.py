@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 
+from lockstep.adapters.airflow.names import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 from lockstep.airflow import witness
 from lockstep.airflow.door import push, refused_at_once
 from lockstep.airflow.history import showing, tables

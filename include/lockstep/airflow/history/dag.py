@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, ExceptionRetryPolicy, RetryAction, RetryRule, task
+from airflow.sdk import DAG, task
 
+from lockstep.adapters.airflow.names import CronDataIntervalTimetable, not_retried
 from lockstep.airflow import submit
 from lockstep.airflow.dag import assets_of, both, dag_for, door_of
 from lockstep.airflow.door import RunRefused
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
 WHEN_ASKED = "none_failed_min_one_success"
 TRY_PATIENCE = timedelta(days=7)  # of each try. Then the run fails without an answer.
-# A request that contradicts itself is not tried again.
-ONCE = ExceptionRetryPolicy(rules=[RetryRule(exception=RunRefused, action=RetryAction.FAIL)])
 # Airflow backfills the intervals of a schedule only. A run for each day is the fewest that a range of days needs.
 DAILY = CronDataIntervalTimetable("@daily", "UTC")
 LIVE_ONLY = frozenset({"schedule", "max_active_runs", "tasks"})
@@ -81,8 +80,8 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
         "params": fields(approval=approval or bool(named), windows=bool(pipeline.windows)),
     }
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", DAILY), **(ours | settings)) as dag:
-
-        @task.branch(retry_policy=ONCE)
+        # A request that contradicts itself is not tried again.
+        @task.branch(**not_retried(RunRefused))  # type: ignore[untyped-decorator]
         def ask() -> str | None:
             """Records the request. Accepts a loss or skips if no approval is needed."""
             return asked.open_or_decide(door, named)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.airflow.history import showing
 
 if TYPE_CHECKING:

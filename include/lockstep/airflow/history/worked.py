@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-
+from lockstep.adapters.airflow.names import AirflowException, AirflowFailException, AirflowSkipException
 from lockstep.airflow.door import as_airflow_errors, push
 from lockstep.airflow.history import showing
 from lockstep.airflow.history.asked import key_of_ask, triggering_person

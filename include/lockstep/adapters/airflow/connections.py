@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 
+from lockstep.adapters.airflow.names import AirflowNotFoundException
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
 from lockstep.core.pipeline.stores import Files, connection_of

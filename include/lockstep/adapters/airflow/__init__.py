@@ -1,0 +1,1 @@
+"""Adapts Airflow: its connections, and the names that it has moved between its versions."""
