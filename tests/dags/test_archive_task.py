@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
 from confluent_kafka.admin import ConfigResource
 
+from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.airflow import archiving, dags_for
 from lockstep.core.pipeline.definition import Append, Archive, Json, Pipeline
 from support.scenes.here import Here

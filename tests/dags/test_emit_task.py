@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
 
+from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.airflow import dags_for, watermark, watermark_of
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.errors import BadDefinition

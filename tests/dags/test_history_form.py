@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk import Param, ParamsDict, RetryAction  # type: ignore[attr-defined]
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk import Param, ParamsDict
+from airflow.sdk.definitions.param import ParamValidationError
 
+from lockstep.adapters.airflow.names import HAS_RETRY_POLICIES, AirflowFailException, not_retried
+from lockstep.airflow import door
 from lockstep.airflow.dag import PARAMS
 from lockstep.airflow.door import RunRefused, refused_at_once
 from lockstep.airflow.history import showing
-from lockstep.airflow.history.dag import ONCE
 from lockstep.airflow.history.form import fields, reason_field
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.history import HistoryAction, HistoryRun, read_form
@@ -128,6 +129,7 @@ def test_a_reviewer_may_approve_without_a_reason():
     assert not is_required(reason_field("why"))
 
 
+@pytest.mark.skipif(not HAS_RETRY_POLICIES, reason="Airflow before 3.3 has no retry policies")
 def test_a_run_that_contradicts_itself_ends_in_one_line_and_is_not_tried_again(caplog):
     with pytest.raises(RunRefused, match="reason: skip is a decision") as refused, refused_at_once():
         read_form(HistoryRun("manual__x", "manual", 0, None, {"action": "skip"}))
@@ -136,8 +138,15 @@ def test_a_run_that_contradicts_itself_ends_in_one_line_and_is_not_tried_again(c
     assert (line.levelname, line.exc_info) == ("ERROR", None)
     assert line.getMessage() == str(refused.value)
     assert refused.value.code == 1
-    assert ONCE.evaluate(refused.value, 1, 2).action is RetryAction.FAIL
-    assert ONCE.evaluate(SystemExit(1), 1, 2).action is RetryAction.DEFAULT, "a task that was killed is tried again"
+    once = not_retried(RunRefused)["retry_policy"]
+    assert once.evaluate(refused.value, 1, 2).action.name == "FAIL"
+    assert once.evaluate(SystemExit(1), 1, 2).action.name == "DEFAULT", "a task that was killed is tried again"
+
+
+def test_an_airflow_without_retry_policies_fails_such_a_run_at_once_too(monkeypatch):
+    monkeypatch.setattr(door, "HAS_RETRY_POLICIES", False)
+    with pytest.raises(AirflowFailException, match="reason: skip is a decision"), refused_at_once():
+        read_form(HistoryRun("manual__x", "manual", 0, None, {"action": "skip"}))
 
 
 def test_the_box_for_approval_is_ticked_where_the_pipeline_says_so():

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lockstep import Append, Avro, Pipeline
+from lockstep.adapters.airflow.names import AirflowException, AirflowFailException, AirflowSkipException
 from lockstep.adapters.postgres import connect
 from lockstep.airflow.door import RunRefused, as_airflow_errors
 from lockstep.airflow.history import asked

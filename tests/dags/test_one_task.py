@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
+from lockstep.adapters.airflow.names import AirflowFailException
 from lockstep.airflow import dag_for, dags_for
 from lockstep.airflow.job import MASTER, choose_spark
 from lockstep.core.errors import BadDefinition

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
+from lockstep.adapters.airflow.names import AirflowFailException
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.airflow.history import asked
 from lockstep.airflow.history.approval import RecordedApproval

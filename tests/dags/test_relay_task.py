@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from confluent_kafka.admin import AdminClient
 
 from feed.sends import Sends
+from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
 from lockstep.airflow import dags_for, relay
 from lockstep.airflow.dag import door_of
 from lockstep.airflow.door import as_airflow_errors
