@@ -33,9 +33,9 @@ LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index
 # All but Java and Postgres, which have a lock of their own: most machines have both.
 EXTRAS := airflow avro expectations json-schema lake protobuf spark
 
-MATRIX := 3.12 3.13
 MATRIX_TESTS := tests/core/test_documents_and_processes.py tests/kafka/test_small_install.py tests/kafka/test_calls.py \
 	tests/dev/test_processes.py
+OLDEST_TESTS := tests/dags/one_airflow tests/dags/test_history_form.py tests/dags/test_one_task.py
 
 .PHONY: help
 help: ## print this
@@ -57,18 +57,21 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m simulation.soak $(or $(MINUTES),60)
 
-# Each with an environment of its own below build/matrix, from the locks that are made for 3.11.
+# A Python, its lock (made for 3.11) and its tests, each with an environment of its own below build/matrix.
+in_matrix = @if ! python=$$(command -v python$(1)); then echo "no python$(1) on PATH: not tested" >&2; exit 0; fi; \
+	place=$(CURDIR)/build/matrix/$(1)-$(2); \
+	$$python -m venv --clear $$place; \
+	for lock in build $(2) servers; do $$place/bin/python -m pip install --quiet --require-hashes --no-deps \
+		--no-build-isolation --use-pep517 -r requirements-$$lock.txt; done; \
+	$$place/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .; \
+	PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars \
+		$$place/bin/python -m pytest -m "not long" $(3) $(ARGS)
+
 .PHONY: test-matrix
-test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13, where this machine has them: docs/airflow.md says which
-	@for version in $(MATRIX); do \
-		if ! python=$$(command -v python$$version); then echo "no python$$version on PATH: not tested" >&2; continue; fi; \
-		place=$(CURDIR)/build/matrix/$$version; \
-		$$python -m venv --clear $$place; \
-		for lock in build dev servers; do $$place/bin/python -m pip install --quiet --require-hashes --no-deps \
-			--no-build-isolation --use-pep517 -r requirements-$$lock.txt; done; \
-		PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars \
-			$$place/bin/python -m pytest -m "not long" $(MATRIX_TESTS) $(ARGS); \
-	done
+test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13 and on Airflow 3.1, as this machine has them: docs/airflow.md
+	$(call in_matrix,3.12,dev,$(MATRIX_TESTS))
+	$(call in_matrix,3.13,dev,$(MATRIX_TESTS))
+	$(call in_matrix,3.11,oldest,$(OLDEST_TESTS))
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
@@ -159,6 +162,7 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) --group docs -c requirements-dev.txt --no-annotate -o requirements-docs.txt
 	@$(LOCK) $(UPGRADE) --group executors -c requirements.txt --no-annotate -o requirements-executors.txt
 	@$(LOCK) $(UPGRADE) --group images --no-annotate -o requirements-images.txt
+	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements-oldest.in --no-annotate -o requirements-oldest.txt
 
 .PHONY: lock-jars
 lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256

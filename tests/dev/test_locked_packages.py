@@ -26,7 +26,8 @@ def test_there_is_a_lock_for_each_group():
     names = {lock.name for lock in LOCKS}
 
     assert names == {
-        f"requirements{part}.txt" for part in ("", "-build", "-dev", "-docs", "-executors", "-images", "-servers")
+        f"requirements{part}.txt"
+        for part in ("", "-build", "-dev", "-docs", "-executors", "-images", "-oldest", "-servers")
     }
 
 

@@ -72,7 +72,7 @@ dag = dag_for(
 BOTH = """
 from datetime import timedelta
 
-from airflow.sdk import CronDataIntervalTimetable
+from lockstep.adapters.airflow.names import CronDataIntervalTimetable
 
 from lockstep.adapters.folders import load
 from lockstep.airflow import dags_for
