@@ -35,7 +35,8 @@ EXTRAS := airflow avro expectations json-schema lake protobuf spark
 
 MATRIX_TESTS := tests/core/test_documents_and_processes.py tests/kafka/test_small_install.py tests/kafka/test_calls.py \
 	tests/dev/test_processes.py
-OLDEST_TESTS := tests/dags/one_airflow tests/dags/test_history_form.py tests/dags/test_one_task.py
+OLDEST_TESTS := tests/dags/one_airflow/test_what_airflow_says.py tests/dags/one_airflow/test_history.py \
+	tests/dags/test_history_form.py tests/dags/test_one_task.py
 
 .PHONY: help
 help: ## print this
