@@ -149,7 +149,7 @@ class KafkaRanges:
 
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
-        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {self.options.hidden(what)}")
 
 
 def _drop_passed(consumer: Consumer, waiting: dict[Place, StreamRange]) -> None:

@@ -78,7 +78,9 @@ class Door(BaseHTTPRequestHandler):
         elif self.headers.get("Authorization") != login or asked.get("grant_type") != ["client_credentials"]:
             # It repeats the secret, which no message of ours may show.
             given = base64.b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode()
-            self._answer(401, json.dumps({"error": "invalid_client", "error_description": f"no\nlogin {given}"}).encode())
+            self._answer(
+                401, json.dumps({"error": "invalid_client", "error_description": f"no\nlogin {given}"}).encode()
+            )
         else:
             token = self.server.token(self.headers.get("User-Agent", ""), asked.get("scope", [""])[0])
             answer = {"access_token": token, "token_type": "Bearer", "expires_in": int(self.server.seconds)}

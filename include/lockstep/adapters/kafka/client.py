@@ -123,5 +123,4 @@ class Client:
         return settled_answers(ask)
 
     def _away(self, error: KafkaException) -> Unreachable:
-        locked = "security.protocol" in self._options
-        return self._connections.away(self.bootstrap, self._admin, error.args[0], locked=locked)
+        return self._connections.away(self.bootstrap, self._admin, error.args[0], self.options)

@@ -94,6 +94,6 @@ def _asked(
 
 def _away(broker: Broker, group: str, error: KafkaError) -> Unreachable:
     return Unreachable(
-        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.str()}",
+        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {broker.options.hidden(error.str())}",
         next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
     )

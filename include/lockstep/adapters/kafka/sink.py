@@ -218,7 +218,7 @@ class SinkWriter:
 
     def _away(self, why: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
         return kind(
-            f"Kafka at {self.broker.bootstrap} did not take the changes for {self.topic}: {why}",
+            f"Kafka at {self.broker.bootstrap} did not take the changes for {self.topic}: {self.broker.options.hidden(why)}",
             next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
         )
 

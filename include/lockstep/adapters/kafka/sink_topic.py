@@ -29,7 +29,7 @@ def ensure_sink(broker: Broker, topic: str, partitions: int) -> bool:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unreachable(
-                f"{topic} was not made on Kafka at {broker.bootstrap}: {error.args[0].str()}",
+                f"{topic} was not made on Kafka at {broker.bootstrap}: {broker.options.hidden(error.args[0].str())}",
                 next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
             ) from None
         return False

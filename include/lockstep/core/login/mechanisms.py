@@ -18,7 +18,6 @@ EXTENSIONS, EXTENSION = "sasl.oauthbearer.extensions", "extension_"
 HTTPS_CA = "https.ca.pem"
 CALLBACK_OPTIONS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class")
 _OF_KAFKA = "org.apache.kafka.common.security"
-CORRECT = "correct LOCKSTEP_KAFKA_CONFIG, or the extra of Airflow's Kafka connection, then lockstep doctor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,7 @@ def login_of_jaas(_name: str, text: str) -> dict[str, str]:
     mechanisms = [each for each in _ALL if each.module == module]
     if not mechanisms:
         raise BadDefinition(
-            "Kafka option sasl.jaas.config: it names no login module that is taken; docs/kafka.md says which",
-            next_command=CORRECT,
+            "Kafka option sasl.jaas.config: it names no login module that is taken; docs/kafka.md says which"
         )
     ours = {java: name for name, java in mechanisms[0].jaas.items()}
     found = {"sasl.mechanism": mechanisms[0].name} if len(mechanisms) == 1 else {}
@@ -112,8 +110,7 @@ def login_of_jaas(_name: str, text: str) -> dict[str, str]:
         elif mechanisms[0].always.get(name) != value and (name, value) != ("ssl.truststore.type", "PEM"):
             known = ", ".join(sorted(ours.values()))
             raise BadDefinition(
-                f"Kafka option sasl.jaas.config: {name} is not taken of {module.rpartition('.')[2]}; it has {known}",
-                next_command=CORRECT,
+                f"Kafka option sasl.jaas.config: {name} is not taken of {module.rpartition('.')[2]}; it has {known}"
             )
     if extensions:
         found[EXTENSIONS] = ",".join(f"{name}={value}" for name, value in extensions.items())
@@ -124,7 +121,7 @@ def require_callback(name: str, value: str) -> dict[str, str]:
     """Refuses every class but the one that a mechanism brings itself. It says nothing more than its mechanism does."""
     known = [each.java[name] for each in _ALL if name in each.java]
     if value.replace(".oauthbearer.secured.", ".oauthbearer.") not in known:
-        raise BadDefinition(f"Kafka option {name}: only {', '.join(known)} is taken", next_command=CORRECT)
+        raise BadDefinition(f"Kafka option {name}: only {', '.join(known)} is taken")
     return {}
 
 
@@ -179,4 +176,4 @@ def _extensions(text: str) -> dict[str, str]:
 
 
 def _bad(what: str) -> BadDefinition:
-    return BadDefinition(f"Kafka option {what}", next_command=CORRECT)
+    return BadDefinition(f"Kafka option {what}")

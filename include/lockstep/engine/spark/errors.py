@@ -12,6 +12,7 @@ from lockstep.core.errors import BadData, ReaderDied, Refusal, Unreachable, is_a
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.staging import StageWork
 
 
@@ -48,13 +49,13 @@ def is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def as_our_error(error: Exception, where: str, work: StageWork) -> BaseException:
+def as_our_error(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> BaseException:
     """Converts the JVM's many lines about this pipeline's read to one of our own errors. An interrupt stays one."""
-    return KeyboardInterrupt() if is_interrupt(error) else _told(error, where, work)
+    return KeyboardInterrupt() if is_interrupt(error) else _told(error, where, work, login)
 
 
-def _told(error: Exception, where: str, work: StageWork) -> Exception:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> Exception:
+    lines = [login.hidden(line) for line in str(error).splitlines() if line.strip()]
     if any("Failed to find data source: kafka" in line for line in lines):
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
     if said := next(filter(None, map(said_in, lines)), None):
