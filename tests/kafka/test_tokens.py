@@ -66,6 +66,12 @@ def test_spark_logs_in_by_the_same_words_and_every_record_lands_once(scene, issu
     assert scene.faults(name) == []
     assert {scope for _, _, scope in issuer.given} >= {"read write"}
     assert [program for _, program, _ in issuer.given if program.startswith("Java")]
+    allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+    scene.produce(name)
+    elsewhere = scene("run", name, JDK_JAVA_OPTIONS=f"-D{allowed}=https://elsewhere/token")
+    assert elsewhere.returncode == Exit.AWAY, elsewhere.stderr
+    assert len(elsewhere.stderr.strip().splitlines()) == 1, elsewhere.stderr
+    assert allowed in elsewhere.stderr
 
 
 @pytest.mark.long

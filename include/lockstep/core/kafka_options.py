@@ -99,11 +99,6 @@ class KafkaOptions:
         """Returns how the client logs in, or None if it has no login, or a certificate."""
         return dict(self.values).get("sasl.mechanism")
 
-    @property
-    def token_url(self) -> str | None:
-        """Returns the address that gives the client its tokens, if there is one."""
-        return dict(self.values).get(logins.TOKEN_URL)
-
     def for_librdkafka(self) -> dict[str, str]:
         """Returns the options as confluent-kafka takes them. A login at MSK needs a callback beside them."""
         ours = dict(self.values)

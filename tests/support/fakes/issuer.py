@@ -48,6 +48,15 @@ class Issuer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"{self._scheme}://127.0.0.1:{self.server_port}"
 
+    @property
+    def login(self) -> str:
+        """Returns the header of whoever knows the secret."""
+        return f"Basic {base64.b64encode(f'{CLIENT}:{self.secret}'.encode()).decode()}"
+
+    def sign_as(self, other: Issuer) -> None:
+        """Signs with the other's key from now on."""
+        self._key = other._key
+
     def keys(self) -> bytes:
         return json.dumps({"keys": [self._key.as_dict(private=False)]}).encode()
 
@@ -72,10 +81,11 @@ class Door(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
-        login = f"Basic {base64.b64encode(f'{CLIENT}:{self.server.secret}'.encode()).decode()}"
         if self.server.trouble:
             self._answer(*self.server.trouble)
-        elif self.headers.get("Authorization") != login or asked.get("grant_type") != ["client_credentials"]:
+        elif self.headers.get("Authorization") != self.server.login or asked.get("grant_type") != [
+            "client_credentials"
+        ]:
             # It repeats the secret, which no message of ours may show.
             given = base64.b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode()
             self._answer(

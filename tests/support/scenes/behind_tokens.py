@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from support.servers.token_broker import TokenBroker
 
 PIPELINE = """
-from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
-P = Pipeline(name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.{name}"))
+from lockstep.core.pipeline.definition import Append, Feed, Json, Pipeline, Topic
+P = Pipeline(name="{name}", topic="{topic}", format=Json("id string, n int"), target=Append("public.{name}"{feed}))
 """
 TARGET = """
 create table if not exists public.{name} (id text, n int, _stream int4 not null, _offset int8 not null,
@@ -35,23 +35,29 @@ class BehindTokens:
 
     def __init__(self, broker: TokenBroker, dsn: str, home: Path) -> None:
         self.broker, self.dsn, self.home = broker, dsn, home
+        self.topics: dict[str, str] = {}
 
-    def make(self, name: str, *, records: int = 60, size: int = 0, spark: bool = False) -> str:
+    def make(self, name: str, *, records: int = 60, size: int = 0, spark: bool = False, feed: str = "") -> str:
         topic = f"{name}-{secrets.token_hex(4)}"
         make_topic(self.broker.plain, topic, partitions=2)
-        producer = Producer({"bootstrap.servers": self.broker.plain})
-        for i in range(records):
-            producer.produce(topic, json.dumps({"id": f"r{i}" + "x" * size, "n": i}), f"k{i}")
-            producer.poll(0)
-        producer.flush(20)
+        self.topics[name] = topic
+        self.produce(name, records, size)
+        to = f', feed=Feed(to=Topic("{feed}", partitions=2))' if feed else ""
         folder = self.home / name
         folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text(PIPELINE.format(name=name, topic=topic))
+        (folder / "__init__.py").write_text(PIPELINE.format(name=name, topic=topic, feed=to))
         (folder / "target.sql").write_text(TARGET.format(name=name))
         if spark:
             (folder / "transform.py").write_text(TRANSFORM)
         assert self("migrate", name).returncode == 0
         return name
+
+    def produce(self, name: str, records: int = 60, size: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.broker.plain})
+        for i in range(records):
+            producer.produce(self.topics[name], json.dumps({"id": f"r{i}" + "x" * size, "n": i}), f"k{i}")
+            producer.poll(0)
+        producer.flush(20)
 
     def __call__(
         self, *command: str, options: dict[str, str] | None = None, **environ: str
