@@ -73,13 +73,14 @@ def configured_kafka_options() -> KafkaOptions:
 
 def configured_registry() -> Registry | None:
     """Returns the schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG, or None."""
-    from lockstep.core.registry import registry
+    from lockstep.core.registry import AS_KAFKA, registry
 
     given = settings_of()
     if not given.registry:
         return None
     options = options_of(REGISTRY_OPTIONS, given.registry_options)
-    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS))
+    kafka_login = configured_kafka_options() if AS_KAFKA in options.values() else None
+    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS), kafka_login)
 
 
 def broker() -> Broker:

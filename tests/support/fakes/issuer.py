@@ -26,7 +26,8 @@ AUDIENCE, CLIENT = "kafka", "lockstep"
 class Issuer(ThreadingHTTPServer):
     """Gives a token of `seconds` to whoever knows `secret`. `trouble` answers (status, body) instead.
 
-    `given` holds each token's time, program and scope. `forged` signs by a key that the JWKS does not have.
+    `given` holds each token's time, program and scope. `forged` signs by a key that the JWKS does not have. `fixed` is a
+    token for a server that compares it.
     """
 
     daemon_threads = True
@@ -35,7 +36,7 @@ class Issuer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Door)
         self.secret, self.seconds = secret, 3600.0
         self.trouble: tuple[int, bytes] | None = None
-        self.forged = False
+        self.forged, self.fixed = False, ""
         self.given: list[tuple[float, str, str]] = []
         self._key, self._other = (RSAKey.generate_key(2048, {"kid": "ours", "use": "sig"}) for _ in range(2))
         self._scheme = "https" if identity else "http"
@@ -65,7 +66,7 @@ class Issuer(ThreadingHTTPServer):
         claims = {"iss": "tests", "aud": AUDIENCE, "sub": CLIENT, "iat": int(now), "exp": int(now + self.seconds)}
         self.given.append((now, program, scope))
         key = self._other if self.forged else self._key
-        return jwt.encode({"alg": "RS256", "kid": "ours"}, claims | {"scope": scope or "read"}, key)
+        return self.fixed or jwt.encode({"alg": "RS256", "kid": "ours"}, claims | {"scope": scope or "read"}, key)
 
     def handle_error(self, *_: object) -> None:
         """Says nothing of a client that went away, or that does not trust us."""
@@ -110,7 +111,7 @@ class Door(BaseHTTPRequestHandler):
 @contextmanager
 def serving(issuer: Issuer) -> Iterator[Issuer]:
     """Answers while the block runs."""
-    Thread(target=issuer.serve_forever, daemon=True).start()
+    Thread(target=issuer.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield issuer
     finally:
