@@ -68,7 +68,6 @@ def test_each_login_to_java_and_back_is_the_same(given_):
         (BY_TOKEN | {URL: "https://issuer:x/token"}, "it is no address"),
         (BY_TOKEN | {URL: "https://issuer/token,https://other"}, "it is no address"),
         (BY_TOKEN | {URL: "https://me:hidden@issuer/token"}, "it must hold no login"),
-        (BY_TOKEN | {"security.protocol": "SSL"}, "sasl.mechanism goes with security.protocol SASL_SSL"),
         (BY_TOKEN | {"sasl.mechanism": None}, "is set, and sasl.mechanism is not"),
         (BY_TOKEN | {"sasl.username": "u"}, "sasl.username is set, and sasl.mechanism OAUTHBEARER does not take it"),
         (BY_TOKEN | {"sasl.oauthbearer.method": "default"}, "sasl.oauthbearer.method: default is not one of oidc"),
@@ -76,8 +75,6 @@ def test_each_login_to_java_and_back_is_the_same(given_):
         (BY_TOKEN | {"sasl.oauthbearer.extensions": "a1=b"}, "must be NAME=VALUE"),
         (BY_TOKEN | {SECRET: "hid\nden"}, "cannot be printed"),
         (BY_TOKEN | {"https.ca.pem": "a", "https.ca.location": "/ca"}, "say the same thing twice"),
-        ({"sasl.login.callback.handler.class": "a.b.C"}, "only org.apache.kafka.*LoginCallbackHandler is taken"),
-        ({"sasl.client.callback.handler.class": "a.b.C"}, "only software.amazon.msk.*ClientCallbackHandler is taken"),
         (MSK | {"aws.region": None}, "aws.region is not set, and sasl.mechanism AWS_MSK_IAM needs it"),
         (KERBEROS | {"sasl.kerberos.keytab": None}, "sasl.kerberos.keytab is not set"),
         (KERBEROS | {"aws.region": "x"}, "aws.region is set, and sasl.mechanism GSSAPI does not take it"),
@@ -88,6 +85,22 @@ def test_a_wrong_login_is_said_in_one_line_that_names_it(options, words):
         kafka_options({name: value for name, value in options.items() if value is not None})
     assert "\n" not in str(refusal.value)
     assert "hid" not in str(refusal.value)
+
+
+def test_no_login_goes_out_without_its_protocol():
+    for login in (BY_TOKEN, MSK, KERBEROS):
+        for protocol in ({"security.protocol": "SSL"}, {"security.protocol": "PLAINTEXT"}, {}):
+            given = {name: value for name, value in login.items() if name != "security.protocol"} | protocol
+            with pytest.raises(BadDefinition, match=r"sasl\.mechanism goes with security\.protocol SASL_SSL"):
+                kafka_options(given)
+
+
+def test_no_callback_but_the_mechanisms_own_is_taken():
+    for name in ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class"):
+        with pytest.raises(BadDefinition, match=rf"{name}: only [a-z.]*(kafka|msk)[\w.]*CallbackHandler is taken"):
+            kafka_options(BY_TOKEN | {name: "a.b.C"})
+    old = "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"  # its name before 3.9
+    assert kafka_options(BY_TOKEN | {"sasl.login.callback.handler.class": old}) == kafka_options(BY_TOKEN)
 
 
 def test_a_login_by_tokens_is_what_each_library_documents():
