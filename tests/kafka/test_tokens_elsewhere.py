@@ -35,7 +35,7 @@ def locked(tmp_path_factory):
     home = tmp_path_factory.mktemp("tokens")
     ours = Authority(home, "ours")
     issuer = Issuer(f"canary-{secrets.token_hex(8)}")
-    behind_tls = Issuer(issuer.secret, ours.identity("issuer"))
+    behind_tls = Issuer('a "quoted" \\ secret; with = signs', ours.identity("issuer"))
     behind_tls.sign_as(issuer)
     with serving(issuer), serving(behind_tls), token_broker(home, issuer) as broker:
         yield broker, behind_tls, ours
@@ -52,7 +52,11 @@ def test_an_issuer_behind_tls_is_trusted_by_its_own_authority_alone(locked, scen
     _, behind_tls, ours = locked
     name = scene.make(f"tls{int(spark)}", spark=spark)
     strange = Authority(scene.home.parent, "strange")
-    options = scene.broker.options() | {"sasl.oauthbearer.token.endpoint.url": f"{behind_tls.url}/token"}
+    options = scene.broker.options() | {
+        "sasl.oauthbearer.client.secret": behind_tls.secret,
+        "sasl.oauthbearer.token.endpoint.url": f"{behind_tls.url}/token",
+        "sasl.oauthbearer.extensions": "traceId=t 1,poolId=p-1",
+    }
 
     refused = scene("plan", name, options=options | {"https.ca.location": str(strange.ca)})
     done = scene("run", name, "--until-idle", options=options | {"https.ca.location": str(ours.ca)})
@@ -148,8 +152,8 @@ def test_the_secret_of_a_login_by_tokens_is_nowhere(scene, monkeypatch, tmp_path
             assert done.returncode in codes, (command, done.stderr)
             said += done.stdout + done.stderr
         broken.write_text(sound)
-        for command in (("run", name, "--retry", "--json"), ("verify", name, "--deep"), ("doctor", name)):
-            done = scene(*command, **logs)
+        for words in ("run {} --retry --json", "verify {} --deep", "doctor {}"):
+            done = scene(*words.format(name).split(), **logs)
             said += done.stdout + done.stderr
         wrong = scene.broker.options() | {"sasl.oauthbearer.client.secret": f"{secret}-wrong"}
         done = scene("plan", name, options=wrong)

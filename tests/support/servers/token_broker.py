@@ -46,7 +46,13 @@ class TokenBroker:
 
     def throttle(self, bytes_per_second: int) -> None:
         """Lets each client read so many bytes a second from now on."""
-        command = [java.find_java(), "-cp", f"{jars.find_jars('broker')}/*", "kafka.admin.ConfigCommand", "--alter"]
+        command = [
+            str(java.find_java()),
+            "-cp",
+            f"{jars.find_jars('broker')}/*",
+            "kafka.admin.ConfigCommand",
+            "--alter",
+        ]
         command += ["--bootstrap-server", self.plain, "--entity-type", "clients", "--entity-default"]
         command += ["--add-config", f"consumer_byte_rate={bytes_per_second}"]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
