@@ -136,6 +136,7 @@ def test_kerberos_is_refused_in_one_line_by_a_librdkafka_without_it(scene):
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.timeout(900)
 def test_the_secret_of_a_login_by_tokens_is_nowhere(scene, monkeypatch, tmp_path):
     monkeypatch.setenv("LOCKSTEP_CANARIES", secrets.token_hex(8))
     mark, secret = f"LOCKSTEP_CANARIES={os.environ['LOCKSTEP_CANARIES']}", scene.broker.issuer.secret

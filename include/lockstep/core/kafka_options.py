@@ -191,15 +191,7 @@ def _translated(name: str, value: str) -> dict[str, str]:
 
 
 def _unknown(name: str) -> BadDefinition:
-    known = [
-        *SAME,
-        *OF_JAVA,
-        *KAFKA_WORD_OPTIONS,
-        *sorted(logins.LOGIN_OPTIONS),
-        *KAFKA_FILE_OPTIONS,
-        *ALIASES,
-        *SPECIAL,
-    ]
+    known = [*SAME, *OF_JAVA, *KAFKA_WORD_OPTIONS, *logins.LOGIN_OPTIONS, *KAFKA_FILE_OPTIONS, *ALIASES, *SPECIAL]
     near = get_close_matches(name, known, 1)
     return BadDefinition(f"Kafka option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else ""))
 

@@ -31,7 +31,10 @@ TEXTS = frozenset(
         "ssl.key.password",
     }
 )
-SOURCE, AS_KAFKA = "bearer.auth.credentials.source", "SASL_OAUTHBEARER_INHERIT"  # Java's word for Kafka's own login
+LOGIN_SOURCE, AS_KAFKA = (
+    "bearer.auth.credentials.source",
+    "SASL_OAUTHBEARER_INHERIT",
+)  # Java's word for Kafka's own login
 OF_KAFKA = {
     "bearer.auth.client.id": "sasl.oauthbearer.client.id",
     "bearer.auth.client.secret": "sasl.oauthbearer.client.secret",
@@ -86,7 +89,7 @@ def registry(
             raise BadDefinition(
                 f"Registry option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else "")
             )
-    if options.get(SOURCE) == AS_KAFKA:
+    if options.get(LOGIN_SOURCE) == AS_KAFKA:
         options = _as_kafka(options, kafka)
     _require_whole(url, options, files)
     return Registry(url, tuple(sorted(options.items())), tuple(sorted(files.items())))
@@ -95,11 +98,11 @@ def registry(
 def _as_kafka(options: Mapping[str, Any], kafka: KafkaOptions | None) -> dict[str, Any]:
     """Returns the options with those of the login at Kafka in the client's words."""
     if kafka is None or kafka.mechanism != OAUTHBEARER:
-        raise BadDefinition(f"Registry option {SOURCE}: {AS_KAFKA} needs Kafka's sasl.mechanism {OAUTHBEARER}")
+        raise BadDefinition(f"Registry option {LOGIN_SOURCE}: {AS_KAFKA} needs Kafka's sasl.mechanism {OAUTHBEARER}")
     login = dict(kafka.values)
     needed = {"bearer.auth.scope": "", "bearer.auth.logical.cluster": ""}  # the client does without neither
     found = {name: login[theirs] for name, theirs in OF_KAFKA.items() if theirs in login}
-    return needed | found | dict(options) | {SOURCE: OAUTHBEARER}
+    return needed | found | dict(options) | {LOGIN_SOURCE: OAUTHBEARER}
 
 
 def _require_legal(url: str) -> None:
@@ -129,5 +132,5 @@ def _require_whole(url: str, options: Mapping[str, Any], files: Mapping[str, str
             raise BadDefinition("Registry option basic.auth.user.info: it must be USER:PASSWORD")
         if urlsplit(url).username:
             raise BadDefinition("Registry option basic.auth.user.info: the address has a login, too")
-    if any(name.startswith("bearer.") for name in options) and SOURCE not in options:
-        raise BadDefinition(f"Registry option {SOURCE} is missing: STATIC_TOKEN, OAUTHBEARER or {AS_KAFKA}")
+    if any(name.startswith("bearer.") for name in options) and LOGIN_SOURCE not in options:
+        raise BadDefinition(f"Registry option {LOGIN_SOURCE} is missing: STATIC_TOKEN, OAUTHBEARER or {AS_KAFKA}")

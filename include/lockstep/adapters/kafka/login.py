@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
 
 SIGNER = "aws_msk_iam_sasl_signer"
-MILLISECONDS = 1000
+MS_A_SECOND = 1000
 
 
 def login_settings(options: KafkaOptions) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def login_settings(options: KafkaOptions) -> dict[str, Any]:
 def _token_of_msk(region: str, _config: str) -> tuple[str, float]:
     """Returns a signed token with the time of its end. The client asks for the next one before that."""
     token, ends_ms = import_module(f"{SIGNER}.MSKAuthTokenProvider").generate_auth_token(region)
-    return token, ends_ms / MILLISECONDS
+    return token, ends_ms / MS_A_SECOND
 
 
 @cache

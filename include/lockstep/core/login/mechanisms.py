@@ -78,7 +78,7 @@ _ALL = (
     ),
 )
 MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in _ALL}
-LOGIN_OPTIONS = frozenset(name for each in _ALL for name in each.options)
+LOGIN_OPTIONS = tuple(sorted({name for each in _ALL for name in each.options}))
 
 
 def login_for_java(ours: Mapping[str, str]) -> dict[str, str]:
