@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.kafka_options import kafka_options
 from lockstep.core.registry import REGISTRY_PATIENCE, registry
 
 URL = "http://registry:8081"
@@ -22,6 +23,29 @@ def test_a_login_is_neither_in_its_repr_nor_in_the_address_that_is_shown():
     assert "canary" not in repr(made)
 
 
+def test_the_login_at_kafka_is_that_at_the_registry_and_its_own_words_win():
+    kafka = kafka_options(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "canary",
+            "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        }
+    )
+    given = {"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT", "bearer.auth.scope": "schemas"}
+    made = registry(URL, given, str, kafka)
+    assert dict(made.options) == REGISTRY_PATIENCE | {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "canary",
+        "bearer.auth.issuer.endpoint.url": "https://issuer/token",
+        "bearer.auth.logical.cluster": "",
+        "bearer.auth.scope": "schemas",
+    }
+    assert "canary" not in repr(made)
+
+
 @pytest.mark.parametrize(
     ("url", "options", "words"),
     [
@@ -36,6 +60,11 @@ def test_a_login_is_neither_in_its_repr_nor_in_the_address_that_is_shown():
         (URL, {"max.retries": -1}, "max.retries: -1 is no number"),
         (URL, {"bearer.auth.token": "canary"}, "bearer.auth.credentials.source is missing"),
         (URL, {"ssl.key.location": "/k"}, "goes with ssl.certificate.location"),
+        (
+            URL,
+            {"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT"},
+            "needs Kafka's sasl.mechanism OAUTHBEARER",
+        ),
         (URL, {"url": "http://b"}, "Registry option url is not on the list"),
     ],
 )

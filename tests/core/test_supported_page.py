@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import KAFKA_WORD_OPTIONS, kafka_options
+from lockstep.core.login.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
@@ -24,15 +26,25 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def test_each_login_that_the_code_takes_is_tried_or_named_as_not_tried():
     tried, not_tried, _ = ROWS["Kafka login"]
-    assert set(KAFKA_WORD_OPTIONS["sasl.mechanism"]) == set(re.findall(r"`([A-Z0-9-]+)`", f"{tried} {not_tried}"))
+    assert set(KAFKA_WORD_OPTIONS["sasl.mechanism"]) == set(re.findall(r"`([A-Z0-9_-]+)`", f"{tried} {not_tried}"))
 
 
-def test_a_login_that_is_told_as_refused_is_refused_and_its_refusal_names_the_page():
-    refused = re.findall(r"`([A-Z_]+)`", ROWS["Kafka login"][2])
-    assert refused == ["OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
-    for mechanism in refused:
-        with pytest.raises(BadDefinition, match=r"docs/airflow\.md says which logins there are"):
-            kafka_options({"sasl.mechanism": mechanism})
+def test_an_unknown_login_is_refused_and_its_refusal_names_the_page():
+    with pytest.raises(BadDefinition, match=r"docs/kafka\.md says which logins there are"):
+        kafka_options({"sasl.mechanism": "NTLM"})
+
+
+def test_the_page_of_logins_has_each_with_what_it_needs_and_its_examples_are_taken():
+    page = (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*`[^|]*) \| ([^|]*) ?\|$", page.partition("## Logins")[2], re.MULTILINE)
+    words = {
+        name: (tuple(re.findall(r"`([^`]+)`", needs)), tuple(re.findall(r"`([^`]+)`", may)))
+        for names, needs, may in rows
+        for name in re.findall(r"`([^`]+)`", names)
+    }
+    assert words == {each.name: (each.needs, each.may) for each in MECHANISMS.values()}
+    examples = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [kafka_options(json.loads(each)).mechanism for each in examples] == ["OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 
 
 def test_versions_are_those_that_are_pinned():

@@ -25,6 +25,7 @@ from lockstep.core.errors import (
     Unreachable,
     WrongVersion,
 )
+from lockstep.core.kafka_options import kafka_options
 from lockstep.core.pipeline.definition import Files, Postgres
 
 POSTGRES = Connection(
@@ -53,6 +54,17 @@ KAFKA = Connection(
 )
 
 
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "lockstep",
+    "sasl.oauthbearer.client.secret": "s3cret",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+}
+BY_TOKEN = Connection(
+    conn_id="by_token", conn_type="kafka", extra=json.dumps(TOKENS | {"bootstrap.servers": "k1:9092", "group.id": "x"})
+)
 REGISTRY = Connection(
     conn_id="schemas",
     conn_type="http",
@@ -68,7 +80,7 @@ REGISTRY = Connection(
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA, REGISTRY, STORE, FOLDER):
+        for known in (POSTGRES, KAFKA, BY_TOKEN, REGISTRY, STORE, FOLDER):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
@@ -104,6 +116,8 @@ def test_a_kafka_connections_extra_becomes_address_and_client_options():
     found = connection_environment("ledger", "events", {})
     assert found["LOCKSTEP_KAFKA"] == "k1:9092,k2:9092"
     assert json.loads(found["LOCKSTEP_KAFKA_CONFIG"]) == {"security.protocol": "SSL"}
+    options = kafka_options(json.loads(connection_environment("ledger", "by_token", {})["LOCKSTEP_KAFKA_CONFIG"]))
+    assert options.for_librdkafka() == TOKENS
 
 
 def test_the_environment_wins_and_its_connection_is_not_even_asked_for():

@@ -25,6 +25,7 @@ from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_lake import MUTANTS as LAKE
 from mutants.of_leases import MUTANTS as LEASES
+from mutants.of_logins import MUTANTS as LOGINS
 from mutants.of_moves import MUTANTS as MOVES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
@@ -72,6 +73,7 @@ MUTANTS = [
     *LAKE,
     *LEASES,
     *LEDGER,
+    *LOGINS,
     *MOVES,
     *ONE_LOG,
     *OWNERS,

@@ -1,4 +1,4 @@
-"""Tests that codecs without known holes read Kafka's bytes and Spark's own blocks, not pyspark's copies."""
+"""Tests a driver's JVM: its codecs are those without known holes, and it asks one address for tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from lockstep.adapters.connector import class_path
 from lockstep.dev.setup import jars
-from lockstep.engine.spark.session import session
+from lockstep.engine.spark.session import TOKEN_ADDRESSES, allow_tokens_from, session
 
 CODECS = {
     "net.jpountz.lz4.LZ4Factory": "ahead/lz4-java-1.11.2.jar",
@@ -25,7 +25,7 @@ SHUFFLE = """
 import os
 from lockstep.engine.spark import jvm
 jvm.JVM_SETTINGS["spark.io.compression.codec"] = os.environ["CODEC"]
-from lockstep.engine.spark.session import session
+from lockstep.engine.spark.session import TOKEN_ADDRESSES, allow_tokens_from, session
 print(session().sparkContext.getConf().get("spark.io.compression.codec"))
 rows = session().range(20000).repartition(5).selectExpr("id % 7 as k", "id").repartition(3, "k")
 for row in rows.groupBy("k").agg({"id": "sum", "*": "count"}).orderBy("k").collect():
@@ -43,6 +43,18 @@ def origin(name: str, loader) -> str:
 def loader():
     """Returns the class loader that has the connector's jars. Its parent has pyspark's."""
     return session().sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001
+
+
+def test_the_jvm_asks_the_first_address_alone_for_tokens():
+    system = session().sparkContext._jvm.java.lang.System  # noqa: SLF001
+    try:
+        allow_tokens_from(None)
+        assert system.getProperty(TOKEN_ADDRESSES) is None
+        allow_tokens_from("https://issuer/token")
+        allow_tokens_from("https://elsewhere/token")
+        assert system.getProperty(TOKEN_ADDRESSES) == "https://issuer/token"
+    finally:
+        system.clearProperty(TOKEN_ADDRESSES)
 
 
 @pytest.mark.parametrize(("name", "jar"), CODECS.items())

@@ -1,10 +1,11 @@
-"""Tests the message when a task's process dies: the ranges that it read, and the way past a bad record."""
+"""Tests what is said of a dead task: its ranges and the way past a bad record, or the login that was not let in."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockstep.core.errors import BadData
+from lockstep.core.errors import BadData, Refusal, Unreachable
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
 from lockstep.engine.spark.errors import as_our_error
@@ -22,7 +23,34 @@ RANGES = tuple(StreamRange(n, OffsetRange(TopicPartition("t", n), 5, 9)) for n i
 )
 def test_a_dead_task_names_its_ranges_and_the_next_command(line):
     work = StageWork("p", 7, 1, RANGES, ())
-    said = as_our_error(Exception(f"Job aborted\n{line}\n\tat org.apache.spark.Here"), "p", work)
+    said = as_our_error(Exception(f"Job aborted\n{line}\n\tat org.apache.spark.Here"), "p", work, KafkaOptions())
     assert isinstance(said, BadData)
     assert "t-0 [5, 9), t-1 [5, 9)" in str(said)
     assert "lockstep skip p --to PARTITION:OFFSET" in str(said)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Caused by: javax.security.auth.login.LoginException: An internal error, s3cret",
+        "Caused by: java.io.IOException: 401, no s3cret, was encountered reading the token endpoint response",
+        "IllegalArgumentException: s3cret is not allowed. Update system property 'org.apache.[...].allowed.urls'",
+    ],
+    ids=["login", "endpoint", "address"],
+)
+def test_a_login_that_spark_could_not_make_is_no_datas_fault_and_repeats_no_secret(line):
+    work = StageWork("p", 7, 1, RANGES, ())
+    login = KafkaOptions((("sasl.oauthbearer.client.secret", "s3cret"),))
+    said = as_our_error(Exception(f"Job aborted\n{line}\n\tat org.apache.spark.Here"), "p", work, login)
+    assert type(said) is Unreachable
+    assert "p: batch 7 could not be read, for Spark could not log in: " in str(said)
+    assert "***" in str(said)
+    assert "s3cret" not in str(said)
+
+
+def test_a_jar_that_is_missing_for_a_login_is_named():
+    work = StageWork("p", 7, 1, RANGES, ())
+    line = "ConfigException: Class software.amazon.msk.auth.iam.IAMClientCallbackHandler could not be found."
+    said = as_our_error(Exception(line), "p", work, KafkaOptions())
+    assert type(said) is Refusal
+    assert "Spark has no aws-msk-iam-auth" in str(said)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.changes.person import Person
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
 
 if TYPE_CHECKING:
@@ -64,22 +64,23 @@ def configured_kafka_options() -> KafkaOptions:
 
     The files that they name are read here, so that the receiver of the options needs none.
     """
-    from lockstep.core.kafka_options import kafka_options
-
-    return kafka_options(options_of(KAFKA_OPTIONS, settings_of().kafka_options)).inlined(
-        partial(_content, KAFKA_OPTIONS)
+    return _kafka_options(
+        KAFKA_OPTIONS,
+        settings_of().kafka_options,
+        f"correct {KAFKA_OPTIONS}, or the extra of Airflow's Kafka connection",
     )
 
 
 def configured_registry() -> Registry | None:
     """Returns the schema registry of LOCKSTEP_REGISTRY with the client options of LOCKSTEP_REGISTRY_CONFIG, or None."""
-    from lockstep.core.registry import registry
+    from lockstep.core.registry import AS_KAFKA, registry
 
     given = settings_of()
     if not given.registry:
         return None
     options = options_of(REGISTRY_OPTIONS, given.registry_options)
-    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS))
+    kafka_login = configured_kafka_options() if AS_KAFKA in options.values() else None
+    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS), kafka_login)
 
 
 def broker() -> Broker:
@@ -92,10 +93,8 @@ def broker() -> Broker:
 def broker_elsewhere(servers: str, config: str) -> Broker:
     """Returns the broker of another cluster. `config` is a file with its client options, or empty. Sends no request yet."""
     from lockstep.adapters.kafka.broker import Broker
-    from lockstep.core.kafka_options import kafka_options
 
-    options = kafka_options(options_of("--kafka-config", config))
-    return Broker(servers, options.inlined(partial(_content, "--kafka-config")))
+    return Broker(servers, _kafka_options("--kafka-config", config, "correct the file of --kafka-config"))
 
 
 def surveyed_broker() -> SurveyedBroker:
@@ -195,6 +194,17 @@ def typing_person(why: str | None) -> Person:
     except (KeyError, OSError):  # a uid without a name, as containers have them
         login = f"uid-{os.getuid()}"
     return Person(f"{login}@{socket.gethostname()}", why or "no reason given")
+
+
+def _kafka_options(variable: str, given: str, where: str) -> KafkaOptions:
+    from lockstep.core.kafka_options import kafka_options
+
+    options = options_of(variable, given)
+    try:
+        found = kafka_options(options)
+    except BadDefinition as error:
+        raise BadDefinition(error.message, next_command=f"{where}, then lockstep doctor") from None
+    return found.inlined(partial(_content, variable))
 
 
 def _of_stack(field: str, variable: str, what: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.login import mechanisms as logins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,10 @@ SAME = {
     "reconnect.backoff.ms": "reconnect.backoff.ms",
     "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
     "retry.backoff.ms": "retry.backoff.ms",
+    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
     "sasl.mechanism": "sasl.mechanism",
+    "sasl.oauthbearer.sub.claim.name": "sasl.oauthbearer.sub.claim.name",
+    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
     "security.protocol": "security.protocol",
     "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
@@ -36,19 +39,25 @@ SAME = {
     "ssl.key.password": "ssl.key.password",
 }
 OF_JAVA = {java: ours for ours, java in SAME.items()}
-LOGIN = ("sasl.username", "sasl.password")  # one option in Java
+METHOD, CLIENT_CREDENTIALS = "sasl.oauthbearer.method", "oidc"  # librdkafka's name of the one way that is taken
 KAFKA_WORD_OPTIONS = {
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "sasl.mechanism": tuple(logins.MECHANISMS),
     "ssl.endpoint.identification.algorithm": ("none", "https"),  # none is empty in Java
 }
 KAFKA_FILE_OPTIONS = {
+    "https.ca.location": "https.ca.pem",
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
     "ssl.key.location": "ssl.key.pem",
 }
-ALIASES = {"sasl.mechanisms": "sasl.mechanism", "ssl.truststore.location": "ssl.ca.location"}
-SECRET = frozenset({"sasl.password", "ssl.key.pem", "ssl.key.password"})
+ALIASES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+    "ssl.truststore.location": "ssl.ca.location",
+}
+SECRET = frozenset({"sasl.oauthbearer.client.secret", "sasl.password", "ssl.key.pem", "ssl.key.password"})
 OURS = {
     "acks": "a relay waits for all replicas in sync",
     "allow.auto.create.topics": "a topic that is gone must not come back empty",
@@ -71,12 +80,7 @@ FOR_OTHERS = frozenset(
     {"acks", "auto.offset.reset", "enable.auto.commit", "group.id", "group.instance.id", "heartbeat.interval.ms"}
     | {"isolation.level", "max.poll.interval.ms", "session.timeout.ms"}
 )
-LOGINS_PAGE = "docs/airflow.md says which logins there are"
-MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM": "scram.ScramLoginModule"}
-_OPTION = r'(username|password)="((?:[^"\\]|\\.)*)"'
-_JAAS = re.compile(
-    rf"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required((?:\s+{_OPTION}){{2}})\s*;\s*"
-)
+LOGINS_PAGE = "docs/kafka.md says which logins there are"
 PEM_ONLY = "PEM"
 
 
@@ -90,9 +94,20 @@ class KafkaOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(name for name, _ in self.values))
 
+    @property
+    def mechanism(self) -> str | None:
+        """Returns how the client logs in, or None if it has no login, or a certificate."""
+        return dict(self.values).get("sasl.mechanism")
+
     def for_librdkafka(self) -> dict[str, str]:
-        """Returns the options as confluent-kafka takes them."""
-        return dict(self.values)
+        """Returns the options as confluent-kafka takes them. A login at MSK needs a callback beside them."""
+        ours = dict(self.values)
+        if self.mechanism == logins.OAUTHBEARER:
+            ours[METHOD] = CLIENT_CREDENTIALS
+        elif self.mechanism == logins.MSK_IAM:  # it takes that login's tokens by this name, too
+            ours["sasl.mechanism"] = logins.OAUTHBEARER
+            del ours["aws.region"]
+        return ours
 
     def for_java(self) -> dict[str, str]:
         """Returns the options as Kafka's Java clients take them. Certificates and keys are PEM.
@@ -103,8 +118,8 @@ class KafkaOptions:
         for name in KAFKA_FILE_OPTIONS.keys() & ours.keys():
             raise BadDefinition(f"Kafka option {name}: its file was not read")
         java = {SAME[name]: value for name, value in ours.items() if name in SAME}
-        if "sasl.username" in ours:
-            java["sasl.jaas.config"] = _jaas(ours)
+        if self.mechanism:
+            java |= logins.login_for_java(ours)
         if "ssl.endpoint.identification.algorithm" in ours:
             algorithm = ours["ssl.endpoint.identification.algorithm"]
             java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
@@ -113,6 +128,12 @@ class KafkaOptions:
         if "ssl.key.pem" in ours:
             java["ssl.keystore.type"] = PEM_ONLY
         return java
+
+    def hidden(self, text: str) -> str:
+        """Returns a foreign text in one line, without this login's secrets. A server may repeat what it was sent."""
+        for secret in (value for name, value in self.values if name in SECRET and value):
+            text = text.replace(secret, "***")
+        return " ".join(text.split())
 
     def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
         """Returns the options with each file's content in place of its path. Their receiver then needs no file."""
@@ -158,11 +179,11 @@ def _translated(name: str, value: str) -> dict[str, str]:
     """Returns one option in librdkafka's names. Refuses an unknown option, and one that only Lockstep sets."""
     if name in OURS:
         raise BadDefinition(f"Kafka option {name} is not yours to set: {OURS[name]}")
-    if name in JAVAS_OWN:
-        return JAVAS_OWN[name](name, value)
+    if name in SPECIAL:
+        return SPECIAL[name](name, value)
     if name in KAFKA_WORD_OPTIONS:
         return {name: _one_of(name, value, KAFKA_WORD_OPTIONS[name], LOGINS_PAGE if name == "sasl.mechanism" else "")}
-    if name in SAME or name in KAFKA_FILE_OPTIONS or name in LOGIN:
+    if name in SAME or name in KAFKA_FILE_OPTIONS or name in logins.LOGIN_OPTIONS:
         return {name: value}
     if name in OF_JAVA:
         return {OF_JAVA[name]: value}
@@ -170,7 +191,7 @@ def _translated(name: str, value: str) -> dict[str, str]:
 
 
 def _unknown(name: str) -> BadDefinition:
-    known = [*SAME, *OF_JAVA, *KAFKA_WORD_OPTIONS, *LOGIN, *KAFKA_FILE_OPTIONS, *ALIASES, *JAVAS_OWN]
+    known = [*SAME, *OF_JAVA, *KAFKA_WORD_OPTIONS, *logins.LOGIN_OPTIONS, *KAFKA_FILE_OPTIONS, *ALIASES, *SPECIAL]
     near = get_close_matches(name, known, 1)
     return BadDefinition(f"Kafka option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else ""))
 
@@ -193,42 +214,18 @@ def _require_whole(found: Mapping[str, str]) -> None:
     if bool(chain & found.keys()) != bool(key & found.keys()):
         raise BadDefinition("Kafka options: a client's certificate and its key go together")
     _require_legal(found)
-    _require_whole_login(found)
+    logins.require_whole_login(found)
 
 
 def _require_legal(found: Mapping[str, str]) -> None:
     for name, value in found.items():
         if name.endswith((".ms", ".bytes")) and not value.isdecimal():
             raise BadDefinition(f"Kafka option {name}: {value} is no number")
-        if name in LOGIN and not value.isprintable():
-            raise BadDefinition(f"Kafka option {name}: it holds a character that cannot be printed")
 
 
-def _require_whole_login(found: Mapping[str, str]) -> None:
-    """Refuses an incomplete login. Without its protocol, a login would go out in the clear."""
-    if found.get("security.protocol", "").startswith("SASL_") != ("sasl.username" in found):
-        raise BadDefinition("Kafka options: sasl.username goes with security.protocol SASL_SSL or SASL_PLAINTEXT")
-    for one in LOGIN:
-        for other in (*LOGIN, "sasl.mechanism"):
-            if one in found and other not in found:
-                raise BadDefinition(f"Kafka option {one} is set, and {other} is not")
-
-
-def _jaas(ours: Mapping[str, str]) -> str:
-    module = MODULES[ours["sasl.mechanism"].partition("-")[0]]
-    login, password = (_quoted(ours[name]) for name in ("sasl.username", "sasl.password"))
-    return f'org.apache.kafka.common.security.{module} required username="{login}" password="{password}";'
-
-
-def _of_jaas(_name: str, value: str) -> dict[str, str]:
-    found = _JAAS.fullmatch(value)
-    if found is None:
-        raise BadDefinition(
-            "Kafka option sasl.jaas.config: only PlainLoginModule and ScramLoginModule with username and password are taken"
-        )
-    pairs = re.findall(_OPTION, found[2])
-    said = {f"sasl.{name}": re.sub(r"\\(.)", r"\1", text) for name, text in pairs}
-    return said | ({"sasl.mechanism": "PLAIN"} if found[1] == "plain.Plain" else {})
+def _only_client_credentials(name: str, value: str) -> dict[str, str]:
+    _one_of(name, value, (CLIENT_CREDENTIALS,), LOGINS_PAGE)
+    return {}
 
 
 def _only_pem(name: str, value: str) -> dict[str, str]:
@@ -237,8 +234,10 @@ def _only_pem(name: str, value: str) -> dict[str, str]:
     return {}
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-JAVAS_OWN = {"sasl.jaas.config": _of_jaas, "ssl.truststore.type": _only_pem, "ssl.keystore.type": _only_pem}
+SPECIAL = {
+    "sasl.jaas.config": logins.login_of_jaas,
+    "ssl.truststore.type": _only_pem,
+    "ssl.keystore.type": _only_pem,
+    METHOD: _only_client_credentials,
+    **dict.fromkeys(logins.CALLBACK_OPTIONS, logins.require_callback),
+}

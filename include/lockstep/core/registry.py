@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.login.mechanisms import OAUTHBEARER, TOKEN_URL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from lockstep.core.kafka_options import KafkaOptions
 
 NAME_REGISTRY = "export LOCKSTEP_REGISTRY=http://HOST:PORT"  # what to type where it is missing or wrong
 TEXTS = frozenset(
@@ -28,6 +31,16 @@ TEXTS = frozenset(
         "ssl.key.password",
     }
 )
+LOGIN_SOURCE, AS_KAFKA = (
+    "bearer.auth.credentials.source",
+    "SASL_OAUTHBEARER_INHERIT",
+)  # Java's word for Kafka's own login
+OF_KAFKA = {
+    "bearer.auth.client.id": "sasl.oauthbearer.client.id",
+    "bearer.auth.client.secret": "sasl.oauthbearer.client.secret",
+    "bearer.auth.scope": "sasl.oauthbearer.scope",
+    "bearer.auth.issuer.endpoint.url": TOKEN_URL,
+}
 REGISTRY_FILE_OPTIONS = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
 REGISTRY_NUMBER_OPTIONS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})
 KNOWN_REGISTRY_OPTIONS = sorted(TEXTS | REGISTRY_FILE_OPTIONS | REGISTRY_NUMBER_OPTIONS)
@@ -53,8 +66,10 @@ class Registry:
         return ",".join(f"{one.scheme}://{one.netloc.rpartition('@')[2]}{one.path}" for one in parts)
 
 
-def registry(url: str, given: Mapping[str, Any], read: Callable[[str], str]) -> Registry:
-    """Returns the registry of an address and options.
+def registry(
+    url: str, given: Mapping[str, Any], read: Callable[[str], str], kafka: KafkaOptions | None = None
+) -> Registry:
+    """Returns the registry of an address and options. They may say that it is asked by the login at Kafka.
 
     Raises `BadDefinition` that names what may not be set, never its value.
     """
@@ -74,8 +89,20 @@ def registry(url: str, given: Mapping[str, Any], read: Callable[[str], str]) -> 
             raise BadDefinition(
                 f"Registry option {name} is not on the list" + (f"; did you mean {near[0]}?" if near else "")
             )
+    if options.get(LOGIN_SOURCE) == AS_KAFKA:
+        options = _as_kafka(options, kafka)
     _require_whole(url, options, files)
     return Registry(url, tuple(sorted(options.items())), tuple(sorted(files.items())))
+
+
+def _as_kafka(options: Mapping[str, Any], kafka: KafkaOptions | None) -> dict[str, Any]:
+    """Returns the options with those of the login at Kafka in the client's words."""
+    if kafka is None or kafka.mechanism != OAUTHBEARER:
+        raise BadDefinition(f"Registry option {LOGIN_SOURCE}: {AS_KAFKA} needs Kafka's sasl.mechanism {OAUTHBEARER}")
+    login = dict(kafka.values)
+    needed = {"bearer.auth.scope": "", "bearer.auth.logical.cluster": ""}  # the client does without neither
+    found = {name: login[theirs] for name, theirs in OF_KAFKA.items() if theirs in login}
+    return needed | found | dict(options) | {LOGIN_SOURCE: OAUTHBEARER}
 
 
 def _require_legal(url: str) -> None:
@@ -105,5 +132,5 @@ def _require_whole(url: str, options: Mapping[str, Any], files: Mapping[str, str
             raise BadDefinition("Registry option basic.auth.user.info: it must be USER:PASSWORD")
         if urlsplit(url).username:
             raise BadDefinition("Registry option basic.auth.user.info: the address has a login, too")
-    if any(name.startswith("bearer.") for name in options) and "bearer.auth.credentials.source" not in options:
-        raise BadDefinition("Registry option bearer.auth.credentials.source is missing: STATIC_TOKEN or OAUTHBEARER")
+    if any(name.startswith("bearer.") for name in options) and LOGIN_SOURCE not in options:
+        raise BadDefinition(f"Registry option {LOGIN_SOURCE} is missing: STATIC_TOKEN, OAUTHBEARER or {AS_KAFKA}")

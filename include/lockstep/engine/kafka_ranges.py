@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from lockstep.adapters.kafka.login import login_settings
 from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
@@ -83,7 +84,7 @@ class KafkaRanges:
         """
         fetched = Fetched()
         settings = (
-            FETCH_TUNING | self.options.for_librdkafka() | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
+            FETCH_TUNING | login_settings(self.options) | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
         )
         with closing(Consumer(settings | fetched.settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
@@ -148,7 +149,7 @@ class KafkaRanges:
 
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
-        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {what}")
+        return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {self.options.hidden(what)}")
 
 
 def _drop_passed(consumer: Consumer, waiting: dict[Place, StreamRange]) -> None:

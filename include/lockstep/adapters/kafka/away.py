@@ -12,6 +12,8 @@ from lockstep.core.errors import Unreachable
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+    from lockstep.core.kafka_options import KafkaOptions
+
 OF_A_CONNECTION = frozenset(
     {KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - their public names
 )
@@ -30,13 +32,14 @@ class Connections:
         if error.code() in OF_A_CONNECTION:
             self._newest = _WHERE.sub(r"\1: ", _WHEN.sub("", error.str()))
 
-    def away(self, bootstrap: str, client: AdminClient | None, error: KafkaError, *, locked: bool) -> Unreachable:
+    def away(self, bootstrap: str, client: AdminClient | None, error: KafkaError, options: KafkaOptions) -> Unreachable:
         """Returns the error of a broker that did not answer a call of this client."""
         if client is not None:
             client.poll(0)  # calls back with what it has kept
+        locked = "security.protocol" in options.names
         what = "does not answer, or does not let us in" if locked else "does not answer"
         look = "look at LOCKSTEP_KAFKA_CONFIG" if locked else "look at LOCKSTEP_KAFKA"
         return Unreachable(
-            f"Kafka at {bootstrap} {what}: {self._newest or error.str()}",
+            f"Kafka at {bootstrap} {what}: {options.hidden(self._newest or error.str())}",
             next_command=f"{look}; for the embedded broker: lockstep dev status",
         )

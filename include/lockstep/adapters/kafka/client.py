@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from lockstep.adapters.kafka.away import Connections
 from lockstep.adapters.kafka.election import settled_answers
+from lockstep.adapters.kafka.login import login_settings
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 
@@ -34,7 +35,7 @@ class Client:
         self.bootstrap = bootstrap
         self.options = options or KafkaOptions()
         self._options: dict[str, Any] = {
-            **self.options.for_librdkafka(),
+            **login_settings(self.options),
             "bootstrap.servers": bootstrap,
             "allow.auto.create.topics": False,
             "log_level": 0,
@@ -122,5 +123,4 @@ class Client:
         return settled_answers(ask)
 
     def _away(self, error: KafkaException) -> Unreachable:
-        locked = "security.protocol" in self._options
-        return self._connections.away(self.bootstrap, self._admin, error.args[0], locked=locked)
+        return self._connections.away(self.bootstrap, self._admin, error.args[0], self.options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from lockstep.adapters.kafka.login import login_settings
 from lockstep.core.changes.readers import Standing
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.offsets import TopicPartition as LogPartition
@@ -74,7 +75,7 @@ def _asked(
     broker: Broker, group: str, partitions: list[TopicPartition], *, commits: bool = False
 ) -> list[TopicPartition]:
     settings = {"bootstrap.servers": broker.bootstrap, "log_level": 0, "group.id": group, "enable.auto.commit": False}
-    consumer = Consumer(broker.options.for_librdkafka() | settings)
+    consumer = Consumer(login_settings(broker.options) | settings)
     try:
         found = (
             consumer.commit(offsets=partitions, asynchronous=False)
@@ -93,6 +94,6 @@ def _asked(
 
 def _away(broker: Broker, group: str, error: KafkaError) -> Unreachable:
     return Unreachable(
-        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {error.str()}",
+        f"the consumer group {group} cannot be asked at {broker.bootstrap}: {broker.options.hidden(error.str())}",
         next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
     )

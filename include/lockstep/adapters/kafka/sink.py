@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from lockstep.adapters.kafka.login import login_settings
 from lockstep.core.errors import BadData, Refusal, SlowSink, Superseded, Unreachable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class SinkWriter:
     def __init__(self, broker: Broker, topic: str, transactional_id: str) -> None:
         self.broker, self.topic = broker, topic
         self._refused: list[tuple[int, FeedRecord, KafkaError]] = []
-        options = broker.options.for_librdkafka() | {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        options = login_settings(broker.options) | {"bootstrap.servers": broker.bootstrap, "log_level": 0}
         self._group = options | {
             "group.id": transactional_id,
             "enable.auto.commit": False,
@@ -217,7 +218,7 @@ class SinkWriter:
 
     def _away(self, why: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
         return kind(
-            f"Kafka at {self.broker.bootstrap} did not take the changes for {self.topic}: {why}",
+            f"Kafka at {self.broker.bootstrap} did not take the changes for {self.topic}: {self.broker.options.hidden(why)}",
             next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
         )
 

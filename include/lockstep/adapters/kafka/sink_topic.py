@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from lockstep.adapters.kafka.login import login_settings
 from lockstep.core.errors import Unreachable
 from lockstep.core.feed.relaying import NUMBER_HEADER
 
@@ -20,7 +21,7 @@ LOOKED_AT_FIRST = 1_000  # offsets at a partition's end, then ever more
 
 def ensure_sink(broker: Broker, topic: str, partitions: int) -> bool:
     """Makes a topic unless it is there. Returns True if it was made."""
-    options = broker.options.for_librdkafka() | {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+    options = login_settings(broker.options) | {"bootstrap.servers": broker.bootstrap, "log_level": 0}
     admin = AdminClient(options)
     (made,) = admin.create_topics([NewTopic(topic, partitions)], request_timeout=SINK_MADE_SECONDS).values()
     try:
@@ -28,7 +29,7 @@ def ensure_sink(broker: Broker, topic: str, partitions: int) -> bool:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unreachable(
-                f"{topic} was not made on Kafka at {broker.bootstrap}: {error.args[0].str()}",
+                f"{topic} was not made on Kafka at {broker.bootstrap}: {broker.options.hidden(error.args[0].str())}",
                 next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
             ) from None
         return False

@@ -17,6 +17,7 @@ from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
+from lockstep.core.login.mechanisms import TOKEN_URL
 from lockstep.core.settings import ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, settings_of
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ def production_facts(report: DoctorReport, machine: MachineFacts, environ: Envir
         postgres=postgres,
         kafka=kafka,
         kafka_verifies=options.get("ssl.endpoint.identification.algorithm", "https") == "https",
-        kafka_login=bool(
-            {"sasl.username", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.pem"} & options.keys()
-        ),
+        kafka_login=bool({"sasl.mechanism", "ssl.certificate.pem"} & options.keys()),
+        tokens=_issuer(options.get(TOKEN_URL)),
         registry=_registry(environ),
         spark_remote=bool(remote),
         spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
@@ -145,6 +145,14 @@ def _registry(environ: Environ) -> ServerPath | None:
         return None
     plain = [each for each in addresses if each.scheme != "https"]
     return ServerPath(_far(each.hostname or "" for each in plain or addresses), (plain or addresses)[0].scheme)
+
+
+def _issuer(address: str | None) -> ServerPath | None:
+    """Returns the way to the address that gives tokens, if there is one."""
+    if address is None:
+        return None
+    parts = urlsplit(address)
+    return ServerPath(_far([parts.hostname or ""]), parts.scheme)
 
 
 def _embedded() -> list[str]:

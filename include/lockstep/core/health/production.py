@@ -29,6 +29,7 @@ class Point(StrEnum):
     POSTGRES_TLS = "TLS to Postgres"
     KAFKA_TLS = "TLS to Kafka"
     KAFKA_LOGIN = "login at Kafka"
+    TOKEN_TLS = "TLS to the issuer of tokens"  # noqa: S105 - the name of a point
     REGISTRY_TLS = "TLS to the registry"
     SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
     STANDBY = "standby"
@@ -73,6 +74,7 @@ class ProductionFacts:
     kafka: ServerPath | None
     kafka_verifies: bool
     kafka_login: bool
+    tokens: ServerPath | None  # the address that gives them to the Kafka clients
     registry: ServerPath | None
     spark_remote: bool
     spark_token: bool
@@ -106,8 +108,11 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
         command = "set security.protocol to SASL_SSL or SSL, with ssl.ca.location, in LOCKSTEP_KAFKA_CONFIG"
         yield Missing(Point.KAFKA_TLS, f"{', '.join(way.far)} by {how}", command)
     if facts.kafka and facts.kafka.far and not facts.kafka_login:
-        found = "no sasl.username and no certificate: whoever reaches the broker reads, and perhaps writes"
+        found = "no sasl.mechanism and no certificate: whoever reaches the broker reads, and perhaps writes"
         yield Missing(Point.KAFKA_LOGIN, found, "set sasl.* or ssl.certificate.location in LOCKSTEP_KAFKA_CONFIG")
+    if (way := facts.tokens) and way.far and way.encryption != "https":
+        found = f"{', '.join(way.far)} by {way.encryption}: whoever stands between reads the client's secret"
+        yield Missing(Point.TOKEN_TLS, found, "set sasl.oauthbearer.token.endpoint.url to https://...")
     if (way := facts.registry) and way.far and way.encryption != "https":
         yield Missing(
             Point.REGISTRY_TLS, f"{', '.join(way.far)} by {way.encryption}", "set LOCKSTEP_REGISTRY to https://..."

@@ -243,7 +243,7 @@ class SparkEngine:
         """Converts the JVM's many lines to one of our own errors."""
         if self._cancelled and not is_interrupt(error):
             return Superseded(f"batch {work.batch_id} was taken over while it was being read")
-        return as_our_error(error, self._where, work)
+        return as_our_error(error, self._where, work, self._reader.options)
 
     @property
     def _where(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from lockstep.core.errors import BadData, ReaderDied, Refusal, Unreachable, is_a
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.staging import StageWork
 
 
@@ -23,6 +25,9 @@ DIED = (
     "exited caused by one of the running tasks",  # an executor. Spark calls the end of a preempted one unrelated.
 )
 RANGES_SHOWN = 10
+# Kafka's words for a login that never came to the broker: a token that was not given, a keytab that does not fit.
+OF_LOGIN = re.compile(r"LoginException|token endpoint|allowed\.urls")
+MSK_CLASSES, NO_CLASS = "software.amazon.msk", re.compile("could not be found|unable to find|ClassNotFound")
 
 
 @contextmanager
@@ -48,16 +53,16 @@ def is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def as_our_error(error: Exception, where: str, work: StageWork) -> BaseException:
+def as_our_error(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> BaseException:
     """Converts the JVM's many lines about this pipeline's read to one of our own errors. An interrupt stays one."""
-    return KeyboardInterrupt() if is_interrupt(error) else _told(error, where, work)
+    return KeyboardInterrupt() if is_interrupt(error) else _told(error, where, work, login)
 
 
-def _told(error: Exception, where: str, work: StageWork) -> Exception:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> Exception:
+    lines = [login.hidden(line) for line in str(error).splitlines() if line.strip()]
     if any("Failed to find data source: kafka" in line for line in lines):
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
-    if said := next(filter(None, map(said_in, lines)), None):
+    if said := next(filter(None, map(said_in, lines)), None) or _of_login(lines, where, work):
         return said
     away = next(filter(is_away, lines), None)
     if away:
@@ -77,3 +82,18 @@ def _told(error: Exception, where: str, work: StageWork) -> Exception:
     python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
     cause = next((line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0])
     return BadData(f"{where}: batch {work.batch_id} could not be staged: {cause[:300]}")
+
+
+def _of_login(lines: list[str], where: str, work: StageWork) -> Refusal | None:
+    """Returns our error if Java could not log in at Kafka. No data or code is at fault then."""
+    if any(MSK_CLASSES in line and NO_CLASS.search(line) for line in lines):
+        return Refusal(
+            f"{where}: Spark has no aws-msk-iam-auth, by which Java logs in at MSK",
+            next_command="add its jar to spark.jars.packages in spark-defaults.conf; docs/kafka.md says how",
+        )
+    if found := [line for line in lines if OF_LOGIN.search(line)]:
+        return Unreachable(
+            f"{where}: batch {work.batch_id} could not be read, for Spark could not log in: {found[-1][:300]}",
+            next_command="look at LOCKSTEP_KAFKA_CONFIG, then lockstep doctor",
+        )
+    return None

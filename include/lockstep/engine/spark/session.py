@@ -29,6 +29,7 @@ from lockstep.faults import ARMED_BY
 
 TELLERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they print what we raise
 LOG = "LOCKSTEP_SPARK_LOG"
+TOKEN_ADDRESSES = "org.apache.kafka.sasl.oauthbearer.allowed.urls"  # noqa: S105 - a property of the JVM
 
 
 @cache
@@ -45,6 +46,18 @@ def session() -> SparkSession:
     if isinstance(made[0], Exception):
         raise made[0]
     return made[0]
+
+
+def allow_tokens_from(url: str | None) -> None:
+    """Lets this process's JVM ask this address for tokens, unless its operator has named addresses.
+
+    Kafka's clients from 4.0 on ask no other. The JVM of a Spark Connect server is its operator's.
+    """
+    if url is None or spark_connect.is_wanted():
+        return
+    system = session().sparkContext._jvm.java.lang.System  # type: ignore[union-attr] # noqa: SLF001 - Python lacks it
+    if system.getProperty(TOKEN_ADDRESSES) is None:
+        system.setProperty(TOKEN_ADDRESSES, url)
 
 
 def _make(made: list[SparkSession | Exception]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TypeVar
 
+from lockstep.core.login.mechanisms import TOKEN_URL
 from lockstep.engine.kafka_ranges import FETCH_WAIT_MS
 from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.engine.spark.rows import in_spark
-from lockstep.engine.spark.session import session
+from lockstep.engine.spark.session import allow_tokens_from, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,6 +46,7 @@ def records_of(
         (i.offsets.topic_partition.topic, i.offsets.topic_partition.partition, i) for i in work.ranges
     )
     several = len(parts) > 1
+    allow_tokens_from(kafka_options.get(TOKEN_URL))
     options = {f"kafka.{name}": value for name, value in kafka_options.items()} | {
         "kafka.bootstrap.servers": kafka,
         "kafka.isolation.level": "read_committed",
