@@ -66,7 +66,7 @@ def attach_parts(cur: cursor, target: str, attempt: AttemptId) -> None:
 
 
 def tables_of_parts(cur: cursor) -> list[Any]:
-    """Returns (target, parts, partitions, batches) of each table that has batches in parts, oldest first."""
+    """Returns each table that has batches in parts: its parts, and partition, number and parts of each batch, oldest first."""
     cur.execute(Q["of_parts"])
     return every(cur)
 

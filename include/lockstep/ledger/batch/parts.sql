@@ -19,11 +19,12 @@ where exists (select from lockstep.part where batch_id = %(batch_id)s and token 
 -- name: of_parts
 -- The tables by batch with the number of their parts, and of each the batches' partitions that consist of parts, oldest first.
 select t.oid::regclass::text as target, sum(n.parts)::int as parts,
-    array_agg(w.oid::regclass::text order by b.batch_id) as partitions, array_agg(b.batch_id order by b.batch_id) as batches
+    array_agg(w.oid::regclass::text order by b.batch_id) as partitions, array_agg(b.batch_id order by b.batch_id) as batches,
+    array_agg(n.parts order by b.batch_id) as each
 from pg_class t join pg_inherits i on i.inhparent = t.oid join pg_class w on w.oid = i.inhrelid and w.relkind = 'p'
 cross join lateral (select count(*) as parts from pg_inherits p where p.inhparent = w.oid) n
-join lockstep.batch b on b.batch_id = lockstep.batch_of_parts(t.oid, w.oid)
-where t.relkind = 'p' and lockstep.is_by_batch(t.oid) group by t.oid order by t.oid
+cross join lateral (select lockstep.batch_of_parts(t.oid, w.oid) as batch_id) b
+where t.relkind = 'p' and lockstep.is_by_batch(t.oid) and b.batch_id is not null group by t.oid order by t.oid
 
 -- name: begin_merge
 -- A table for the rows of all parts of a batch.
