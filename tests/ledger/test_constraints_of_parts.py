@@ -46,9 +46,7 @@ def whole(s: str = "s") -> str:
     return make(s) + filled(s) + close(s) + land(s)
 
 
-VALID = (
-    "update lockstep.attempt set state = 'validated', staged_at = now(), validated_at = now() where token = %(t)s; "
-)
+VALID = "update lockstep.attempt set state = 'validated', staged_at = now(), validated_at = now() where token = %(t)s; "
 ATTACH = "select lockstep.attach_parts('public.t', %(b)s, %(t)s); "
 PUT = "insert into lockstep.part values (%(b)s, %(t)s, %(s)s, 'public.t', 0); "
 RENAMED = "do $$ begin execute format('alter table %%s rename to attempt_9_9_part_9', "
@@ -73,7 +71,10 @@ REFUSED = [
     ("t_n_check", make() + filled(n=0)),
     ("own_part", whole() + whole("o") + VALID + RENAMED + ATTACH),
     ("newest_attempt", whole() + ATTACH),
-    ("newest_attempt", whole() + VALID + "update lockstep.batch set token = token + 1 where batch_id = %(b)s; " + ATTACH),
+    (
+        "newest_attempt",
+        whole() + VALID + "update lockstep.batch set token = token + 1 where batch_id = %(b)s; " + ATTACH,
+    ),
     ("own_target", whole() + VALID + ATTACH.replace("public.t", "lockstep.batch")),
     ("part_is_attached", whole() + whole("o") + "commit"),
     ("landed_whole", whole() + VALID + ATTACH + "commit"),

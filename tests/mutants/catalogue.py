@@ -28,6 +28,7 @@ from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_moves import MUTANTS as MOVES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
+from mutants.of_parts import MUTANTS as PARTS
 from mutants.of_promotions import MUTANTS as PROMOTIONS
 from mutants.of_relays import MUTANTS as RELAYS
 from mutants.of_retire import MUTANTS as RETIRE
@@ -75,6 +76,7 @@ MUTANTS = [
     *MOVES,
     *ONE_LOG,
     *OWNERS,
+    *PARTS,
     *RELAYS,
     *SENDS,
     *REST,
