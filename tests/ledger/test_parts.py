@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import connect, transaction
+from lockstep.adapters.postgres import READER, connect, snapshot
 from lockstep.core.errors import BadData, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.decisions import Caller
@@ -17,7 +17,8 @@ from lockstep.core.staging import AttemptId
 from lockstep.core.states import Lane, RangeEnd
 from lockstep.engine.sinks.range_rows import RangeRows
 from lockstep.ledger.migrate import migrate_target
-from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED
+from lockstep.ledger.proof.verify import ledger_checks
+from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED, contents_checks
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan
 from lockstep.steps.batch.stage import stage
@@ -310,6 +311,22 @@ def test_a_row_that_is_changed_in_a_part_is_named_by_verify(in_parts, drill):
     drill.ask("update public.drill set n = -1 where id = 'r7' returning 1")
     checks = verify(here.at.conn, here.at.broker, here.folder, deep=False)
     assert [check.name for check in checks if not check.ok] == [CONTENTS_AS_COMMITTED]
+
+
+def test_who_looked_before_a_part_was_made_is_not_alarmed_by_its_rows(in_parts, drill):
+    """Frozen rows are seen by every snapshot once they are attached."""
+    here = in_parts()
+    with closing(connect(drill.dsn)) as conn, snapshot(conn, READER) as cur:
+        cur.execute("select count(*) from lockstep.batch")
+        assert cur.fetchone() == (0,)
+        here.drain()
+        cur.execute(
+            "select (select count(*) from public.drill) as rows, (select count(*) from lockstep.commit) as commits"
+        )
+        assert cur.fetchone() == (150, 0)
+        assert [check for check in ledger_checks(cur, here.folder.pipeline) if not check.ok] == []
+        assert all(check.ok for check in contents_checks(cur, here.folder.pipeline))
+    held(drill)
 
 
 def test_an_index_that_comes_between_is_built_by_the_commit(in_parts, drill):

@@ -56,7 +56,7 @@ MUTANTS = [
         "part_stays",
         "a part that was counted would be changed",
         "if its is null or exists (",
-        "if its is null or not exists (",
+        "if its is null or false and exists (",
     ),
     unasked(
         "part_is_closed",
@@ -117,7 +117,7 @@ MUTANTS = [
         one(
             f"a table with {what} gets parts",
             why,
-            f"{PARTS}test_a_table_that_tasks_cannot_make_parts_of_goes_its_old_way[{case}]",
+            (f"{PARTS}test_a_table_that_tasks_cannot_make_parts_of_goes_its_old_way[{case}]",),
             Edit("targets/table/parts.py", f"        (facts.{fact},", "        (False,"),
             long=True,
         )
