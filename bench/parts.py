@@ -1,4 +1,7 @@
-"""Compares a table by batch whose ranges become parts with one that takes staged rows, in turns, by CPU time, WAL and seconds."""
+"""Compares a table by batch whose ranges become parts with one that takes staged rows, in turns.
+
+It measures CPU time, WAL and seconds.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def _asked(cur: Any, query: str, *values: Any) -> Any:
 
 def main() -> int:
     """Prints each way's medians, and the medians of the same rounds' ratios."""
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=1_000_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--rounds", type=int, default=5)

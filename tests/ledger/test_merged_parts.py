@@ -114,7 +114,7 @@ def test_only_a_copy_of_this_transaction_takes_the_place_of_parts(in_parts, dril
     held(drill)
 
 
-def test_doctor_counts_parts_among_the_partitions(in_parts, drill):  # noqa: F811
+def test_doctor_counts_parts_among_the_partitions(in_parts):  # noqa: F811
     here = in_parts()
     here.drain()
     with transaction(here.at.conn, None) as cur:

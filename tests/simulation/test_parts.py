@@ -13,7 +13,8 @@ from simulation.storm import IN_PARTS, storm
 from simulation.world import World
 from support.scenes.drill import ask
 
-KINDS = "select relkind::text from pg_class c join pg_inherits i on i.inhrelid = c.oid where i.inhparent = 'public.house'::regclass"
+KINDS = """select relkind::text from pg_class c join pg_inherits i on i.inhrelid = c.oid
+    where i.inhparent = 'public.house'::regclass"""
 
 
 @pytest.mark.parametrize("commits", [15, pytest.param(500, marks=pytest.mark.long)])
