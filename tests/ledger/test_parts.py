@@ -135,7 +135,7 @@ def test_parts_lie_beside_the_table_with_their_keys_until_the_commit_attaches_th
     assert reap(here.at.conn).dropped == (attempt.table,)
 
 
-def test_the_rows_of_a_part_are_frozen_and_nobody_who_runs_may_touch_them(in_parts, drill):
+def test_nobody_who_runs_may_touch_a_closed_part(in_parts, drill):
     here = in_parts()
     attempt = staged(here)
     part = drill.ask("select min(relation::regclass::text) from lockstep.part")[0][0]
