@@ -18,6 +18,7 @@ from lockstep.steps.upkeep.merge_parts import merge_parts
 RELKIND = "select relkind::text from pg_class where oid = 'public.drill_1'::regclass"
 
 
+@pytest.mark.long
 def test_the_oldest_batches_are_merged_until_few_parts_are_left(in_parts, drill, produce):  # noqa: F811
     here = in_parts(more=", check (n >= 0)")
     here.drain()
@@ -54,6 +55,7 @@ def test_a_snapshot_from_before_a_merge_misses_no_row(in_parts, drill):  # noqa:
     held(drill)
 
 
+@pytest.mark.long
 def test_a_reader_of_the_table_is_not_waited_for(in_parts, drill):  # noqa: F811
     here = in_parts()
     here.drain()
@@ -67,6 +69,7 @@ def test_a_reader_of_the_table_is_not_waited_for(in_parts, drill):  # noqa: F811
     held(drill)
 
 
+@pytest.mark.long
 def test_a_batch_that_has_lost_rows_stays_in_parts(in_parts, drill):  # noqa: F811
     here = in_parts()
     here.drain()
@@ -77,6 +80,7 @@ def test_a_batch_that_has_lost_rows_stays_in_parts(in_parts, drill):  # noqa: F8
     proven(here)
 
 
+@pytest.mark.long
 def test_what_a_person_has_attached_there_stays(in_parts, drill):  # noqa: F811
     here = in_parts()
     here.drain()
@@ -87,6 +91,7 @@ def test_what_a_person_has_attached_there_stays(in_parts, drill):  # noqa: F811
     held(drill)
 
 
+@pytest.mark.long
 def test_a_merge_that_dies_changes_nothing_and_the_next_one_does_it(in_parts, drill, monkeypatch, tmp_path):  # noqa: F811
     here = in_parts()
     here.drain()
@@ -100,6 +105,7 @@ def test_a_merge_that_dies_changes_nothing_and_the_next_one_does_it(in_parts, dr
     held(drill)
 
 
+@pytest.mark.long
 def test_only_a_copy_of_this_transaction_takes_the_place_of_parts(in_parts, drill):  # noqa: F811
     here = in_parts()
     here.drain()
@@ -114,6 +120,7 @@ def test_only_a_copy_of_this_transaction_takes_the_place_of_parts(in_parts, dril
     held(drill)
 
 
+@pytest.mark.long
 def test_doctor_counts_parts_among_the_partitions(in_parts):  # noqa: F811
     here = in_parts()
     here.drain()

@@ -135,6 +135,7 @@ def test_parts_lie_beside_the_table_with_their_keys_until_the_commit_attaches_th
     assert reap(here.at.conn).dropped == (attempt.table,)
 
 
+@pytest.mark.long
 def test_nobody_who_runs_may_touch_a_closed_part(in_parts, drill):
     here = in_parts()
     attempt = staged(here)
@@ -156,6 +157,7 @@ def test_nobody_who_runs_may_touch_a_closed_part(in_parts, drill):
     held(drill)
 
 
+@pytest.mark.long
 def test_a_range_without_rows_has_no_part_and_one_part_is_the_partition(in_parts, drill, produce):
     here = in_parts()
     here.drain()
@@ -172,6 +174,7 @@ def test_a_range_without_rows_has_no_part_and_one_part_is_the_partition(in_parts
     proven(here)
 
 
+@pytest.mark.long
 def test_checks_of_the_table_hold_for_parts(in_parts, drill, produce):
     here = in_parts(more=", check (n >= 0)")
     here.drain()
@@ -183,6 +186,7 @@ def test_checks_of_the_table_hold_for_parts(in_parts, drill, produce):
     held(drill)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "why"),
     [
@@ -202,6 +206,7 @@ def test_a_table_that_tasks_cannot_make_parts_of_goes_its_old_way(in_parts, dril
     held(drill)
 
 
+@pytest.mark.long
 def test_a_small_batch_is_staged_and_the_route_says_so_beforehand(in_parts, drill, monkeypatch):
     here = in_parts()
     said = next_route(here.at, here.engine, here.folder, ()).because
@@ -230,6 +235,7 @@ def test_what_a_dead_attempt_has_made_is_never_attached_and_reap_drops_it(in_par
     proven(here)
 
 
+@pytest.mark.long
 def test_parts_of_an_abandoned_batch_are_dropped(in_parts, drill):
     here = in_parts()
     decisions.abandon(here.at.conn, staged(here).batch_id, ME)
@@ -239,6 +245,7 @@ def test_parts_of_an_abandoned_batch_are_dropped(in_parts, drill):
     held(drill)
 
 
+@pytest.mark.long
 def test_a_second_try_of_a_task_finds_the_part_of_the_first(in_parts, drill):
     here = in_parts()
     attempt = staged(here)
@@ -250,6 +257,7 @@ def test_a_second_try_of_a_task_finds_the_part_of_the_first(in_parts, drill):
     held(drill)
 
 
+@pytest.mark.long
 def test_a_zombie_behind_a_newer_attempt_leaves_no_part(in_parts, drill):
     here = in_parts()
     assert drill.run(fault="stage.session_up=kill") == {"killed": "SIGKILL"}
@@ -269,6 +277,7 @@ def test_a_zombie_behind_a_newer_attempt_leaves_no_part(in_parts, drill):
     held(drill)
 
 
+@pytest.mark.long
 def test_rejects_are_told_with_the_commit(in_parts, drill, produce):
     here = in_parts()
     produce(drill.topic, [("k", "{no json")])
@@ -282,6 +291,7 @@ def test_rejects_are_told_with_the_commit(in_parts, drill, produce):
     held(drill)
 
 
+@pytest.mark.long
 def test_a_replay_takes_rows_out_of_parts_and_empty_ones_go(in_parts, drill):
     here = in_parts()
     here.drain()
@@ -299,6 +309,7 @@ def test_a_replay_takes_rows_out_of_parts_and_empty_ones_go(in_parts, drill):
     proven(here)
 
 
+@pytest.mark.long
 def test_a_fill_makes_parts_as_well(in_parts, drill):
     here = in_parts()
     here.run()  # opens the streams
@@ -308,6 +319,7 @@ def test_a_fill_makes_parts_as_well(in_parts, drill):
     held(drill)
 
 
+@pytest.mark.long
 def test_a_row_that_is_changed_in_a_part_is_named_by_verify(in_parts, drill):
     here = in_parts()
     here.drain()
@@ -316,6 +328,7 @@ def test_a_row_that_is_changed_in_a_part_is_named_by_verify(in_parts, drill):
     assert [check.name for check in checks if not check.ok] == [CONTENTS_AS_COMMITTED]
 
 
+@pytest.mark.long
 def test_who_looked_before_a_part_was_made_is_not_alarmed_by_its_rows(in_parts, drill):
     """Frozen rows are seen by every snapshot once they are attached."""
     here = in_parts()
@@ -332,6 +345,7 @@ def test_who_looked_before_a_part_was_made_is_not_alarmed_by_its_rows(in_parts, 
     held(drill)
 
 
+@pytest.mark.long
 def test_an_index_that_comes_between_is_built_by_the_commit(in_parts, drill):
     here = in_parts()
     attempt = staged(here)

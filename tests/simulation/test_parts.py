@@ -17,7 +17,8 @@ KINDS = """select relkind::text from pg_class c join pg_inherits i on i.inhrelid
     where i.inhparent = 'public.house'::regclass"""
 
 
-@pytest.mark.parametrize("commits", [15, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("commits", [15, 500])
 @pytest.mark.timeout(3600)
 def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path, commits):
     seed = int.from_bytes(os.urandom(4))
