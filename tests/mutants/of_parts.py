@@ -28,7 +28,7 @@ MUTANTS = [
         "part_landed dropped from part",
         "a part would be attached that was not counted",
         f"{REFUSES}[part_landed-0]",
-        Drop("alter table lockstep.part drop constraint part_landed"),
+        Drop("drop trigger part_landed on lockstep.part"),
         long=True,
     ),
     one(
@@ -58,11 +58,12 @@ MUTANTS = [
         "if its is null or exists (",
         "if its is null or false and exists (",
     ),
-    unasked(
-        "part_is_closed",
+    one(
+        "part_is_closed dropped from landed",
         "rows would be added to a part that was counted",
-        "if has_table_privilege(",
-        "if false and has_table_privilege(",
+        f"{REFUSES}[part_is_closed-0]",
+        Drop("drop trigger part_is_closed on lockstep.landed"),
+        long=True,
     ),
     unasked(
         "plain_keys",

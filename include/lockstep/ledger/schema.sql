@@ -1104,8 +1104,8 @@ create table part (
     target text not null,
     relation oid not null,
     constraint part_once primary key (batch_id, token, stream_id),
-    constraint part_landed foreign key (batch_id, token, stream_id)
-        references landed(batch_id, token, stream_id) deferrable initially deferred
+    constraint part_batch_id_stream_id_fkey foreign key (batch_id, stream_id) references batch_range(batch_id, stream_id),
+    constraint part_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
 );
 
 -- From a target row's _stream to where it was read.
@@ -3791,30 +3791,21 @@ end $$;
 create constraint trigger shown_by_commit after insert on commit
     deferrable initially deferred for each row execute function guard_shown_commit();
 
--- What is copied is hidden, or a part that nobody sees or fills any more. Of a range without rows there is nothing to hide.
+-- What is copied is hidden, or a part. Of a range without rows there is nothing to hide.
 create function guard_landing() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     newest bigint;
     found text;
-    its_part oid;
 begin
     select b.token, b.state into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;
     if newest is distinct from new.token or found is distinct from 'planned' then
         raise exception 'newest_attempt: attempt % of batch % is not its newest', new.token, new.batch_id
             using errcode = '23514', constraint = 'newest_attempt';
     end if;
-    if exists (select from lockstep.hidden_batch h where h.batch_id = new.batch_id) then
-        return new;
-    end if;
-    select p.relation into its_part from lockstep.part p
-    where (p.batch_id, p.token, p.stream_id) = (new.batch_id, new.token, new.stream_id);
-    if its_part is null and new.rows <> 0 then
+    if not exists (select from lockstep.hidden_batch h where h.batch_id = new.batch_id) and new.rows <> 0 and not exists (
+            select from lockstep.part p where (p.batch_id, p.token, p.stream_id) = (new.batch_id, new.token, new.stream_id)) then
         raise exception 'landed_is_hidden: rows of batch % would be seen before its commit', new.batch_id
             using errcode = '23514', constraint = 'landed_is_hidden';
-    end if;
-    if has_table_privilege('lockstep_partition', its_part, 'insert') then
-        raise exception 'part_is_closed: the part of stream % of batch % may still be filled', new.stream_id, new.batch_id
-            using errcode = '23514', constraint = 'part_is_closed';
     end if;
     return new;
 end $$;
@@ -4106,6 +4097,37 @@ begin
     execute format('alter table %s drop constraint its_part', merged);
     return true;
 end $$;
+
+-- Nobody fills a part any more that is counted.
+create function guard_closed_part() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (
+        select from lockstep.part p where (p.batch_id, p.token, p.stream_id) = (new.batch_id, new.token, new.stream_id)
+          and has_table_privilege('lockstep_partition', p.relation, 'insert')) then
+        raise exception 'part_is_closed: the part of stream % of batch % may still be filled', new.stream_id, new.batch_id
+            using errcode = '23514', constraint = 'part_is_closed';
+    end if;
+    return new;
+end $$;
+create trigger part_is_closed before insert on landed
+    for each row execute function guard_closed_part();
+
+-- No part is kept without its counts.
+create function guard_landed_part() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if not exists (
+        select from lockstep.landed l where (l.batch_id, l.token, l.stream_id) = (new.batch_id, new.token, new.stream_id)) then
+        raise exception 'part_landed: the part of stream % of batch % was not counted', new.stream_id, new.batch_id
+            using errcode = '23514', constraint = 'part_landed';
+    end if;
+    return null;
+end $$;
+create constraint trigger part_landed after insert on part
+    deferrable initially deferred for each row execute function guard_landed_part();
 
 -- A commit has attached each part of its attempt.
 create function guard_attached() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
