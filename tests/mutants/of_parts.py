@@ -101,8 +101,8 @@ MUTANTS = [
         f"{PARTS}test_parts_lie_beside_the_table_with_their_keys_until_the_commit_attaches_them",
         Edit(
             "steps/batch/commit.py",
-            "            attach_parts(cur, pipeline.first.table, attempt)\n",
-            "            pass\n",
+            "        attach_parts(cur, pipeline.first.table, attempt)\n",
+            "        pass\n",
         ),
         Drop("drop trigger part_is_attached on lockstep.commit"),
         long=True,

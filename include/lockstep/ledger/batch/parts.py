@@ -78,9 +78,9 @@ def begin_merge(cur: cursor, target: str, whole: str) -> str | None:
     return None if merged is None else str(merged)
 
 
-def columns_of(cur: cursor, merged: str) -> sql.Composable:
+def copied_columns(cur: cursor, merged: str) -> sql.Composable:
     """Returns the columns of the table, for a COPY."""
-    cur.execute(Q["columns_of"], {"merged": merged})
+    cur.execute(Q["copied_columns"], {"merged": merged})
     return sql.SQL(", ").join(map(sql.Identifier, one(cur).columns))
 
 

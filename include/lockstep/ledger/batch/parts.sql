@@ -38,7 +38,7 @@ copy (select {columns} from {target} where _batch = {batch_id}) to stdout with (
 -- The same rows, frozen: a snapshot that has seen the parts sees them, too.
 copy {merged} ({columns}) from stdin with (format binary, freeze)
 
--- name: columns_of
+-- name: copied_columns
 -- The columns of a table.
 select array_agg(attname::text order by attnum) as columns from pg_attribute
 where attrelid = %(merged)s::regclass and attnum > 0 and not attisdropped

@@ -158,8 +158,6 @@ def _open(
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
             hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
-            if rows.rows_table or rows.parts_of:
-                hidden.let_tasks_reject(cur, attempt)
             if folder.quarantines and folder.transform is not None:
                 create_raw(cur, attempt)
     work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)

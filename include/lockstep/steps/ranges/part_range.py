@@ -1,4 +1,7 @@
-"""Makes a part of a table by batch in the task that reads the range: rows, keys and manifest line in one transaction."""
+"""Makes a part of a table by batch in the task that reads the range.
+
+Its rows, keys and manifest line are one transaction.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def land_ranges(
     if into is None:
         return False
     with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
         lane = attempts.lane_of(cur, attempt.batch_id)
+        hidden.let_tasks_reject(cur, attempt)
     kind = RangesInParts if rows.parts_of else RangesWrittenOnce
     task = kind(
         dsn=at.dsn,

@@ -54,7 +54,7 @@ def _merge(conn: connection, target: str, whole: str, batch_id: int) -> bool:
         merged = parts.begin_merge(cur, target, whole)
         if merged is None:
             return False
-        columns = parts.columns_of(cur, merged)
+        columns = parts.copied_columns(cur, merged)
         parts.read_rows(cur, target, batch_id, columns, rows)
         rows.seek(0)
         parts.fill_merged(cur, merged, columns, rows)

@@ -84,7 +84,7 @@ def of_ranges(
 def of_part(
     cur: cursor, target: Target, names: Collection[str], stream_id: int, part: sql.Composable | None
 ) -> Published:
-    """Returns the digest of the rows that a task has put into its part of the target, and of none without a part."""
+    """Returns the digest of the rows in a task's part of the target. Without a part it is that of no rows."""
     columns = _columns_of(cur, target, names)
     if part is None:
         return Published(target.table, columns, {stream_id: 0}, {stream_id: 0})
