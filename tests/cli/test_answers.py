@@ -270,6 +270,7 @@ def test_reap_says_what_it_dropped(lockstep, orders, ledger):
         "forgotten_deletions": 0,
         "emptied_rejects": 0,
         "trimmed_changes": 0,
+        "merged_partitions": [],
         "folded_contributions": 0,
         "swept_lake_files": 0,
         "not_merged": [],

@@ -15,6 +15,7 @@ from feed.test_constraints_of_sends import REFUSED as OF_SENDS
 from ledger.test_constraints_of_archive import REFUSED as OF_ARCHIVE
 from ledger.test_constraints_of_hidden_rows import REFUSED as OF_HIDDEN
 from ledger.test_constraints_of_lake import REFUSED as OF_LAKE
+from ledger.test_constraints_of_parts import REFUSED as OF_PARTS
 from lockstep.adapters.postgres import OWNER, transaction
 from mutants.catalogue import MUTANTS
 from support.fakes.ledger_rows import commit_in
@@ -581,6 +582,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {name for name, _ in (*OF_WINDOWS, *OF_FOLDING)}  # windows/test_constraints_of_*.py
     shown |= {name for name, _ in OF_ARCHIVE}  # test_constraints_of_archive.py
     shown |= {name for name, _ in OF_HIDDEN}  # test_constraints_of_hidden_rows.py
+    shown |= {name for name, _ in OF_PARTS}  # test_constraints_of_parts.py
     shown |= {name for name, _ in OF_LAKE} | {"pointer_with_offsets", "offsets_with_pointer"}  # the same of the lake
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py

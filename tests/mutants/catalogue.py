@@ -29,6 +29,7 @@ from mutants.of_logins import MUTANTS as LOGINS
 from mutants.of_moves import MUTANTS as MOVES
 from mutants.of_one_log import MUTANTS as ONE_LOG
 from mutants.of_owners import MUTANTS as OWNERS
+from mutants.of_parts import MUTANTS as PARTS
 from mutants.of_promotions import MUTANTS as PROMOTIONS
 from mutants.of_relays import MUTANTS as RELAYS
 from mutants.of_retire import MUTANTS as RETIRE
@@ -77,6 +78,7 @@ MUTANTS = [
     *MOVES,
     *ONE_LOG,
     *OWNERS,
+    *PARTS,
     *RELAYS,
     *SENDS,
     *REST,

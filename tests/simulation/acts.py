@@ -22,6 +22,7 @@ from lockstep.steps.changes.skip import skip
 from lockstep.steps.requests import requests
 from lockstep.steps.requests.preview import preview
 from lockstep.steps.upkeep.coverage import upkeep
+from lockstep.steps.upkeep.merge_parts import merge_parts
 from lockstep.steps.upkeep.reap import reap
 from lockstep.steps.windows.admit import admit_late
 from lockstep.steps.windows.emit import emit
@@ -150,6 +151,7 @@ class Acts:
         with self._at() as at:
             return {
                 "dropped": len(reap(at.conn).dropped),
+                "whole": len(merge_parts(at.conn, kept=0)[0]),
                 "merged": upkeep(at.conn, at.broker.view, least=2, most=5).merged,
             }
 

@@ -51,6 +51,7 @@ DDL = {
         for name in ("house", "house_second")
     ),
     "by_batch": BY_BATCH,
+    "parts": BY_BATCH,
     "once": f"create table public.house_rows ({COLUMNS.format(key='')}, primary key (_stream, _offset, _ordinal));",
     "keyed": KEYED,
     "ordered": KEYED.replace("n bigint", "n bigint, rank int"),
@@ -80,6 +81,7 @@ TARGETS = {
     "appended": Append("public.house"),
     "two": (Append("public.house"), Append("public.house_second")),
     "by_batch": Append("public.house"),
+    "parts": Append("public.house"),  # by batch, each range a part
     "once": Append("public.house"),  # the view before house_rows
     "keyed": Upsert("public.house", key=("id",)),
     "mirrored": Upsert("public.house", key=("id",)),

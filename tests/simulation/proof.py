@@ -37,7 +37,7 @@ def looked_at(world: World, table: str, *, rest: bool = False, least: int = 0) -
     The checker must compare at least so many rows.
     """
     match world.kind:
-        case "appended" | "by_batch" | "once" | "two":
+        case "appended" | "by_batch" | "parts" | "once" | "two":
             key = None
         case "keyed":
             key = "id"

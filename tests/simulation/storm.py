@@ -56,6 +56,7 @@ WRITTEN_ONCE = (
     "commit.shown",
     *ON_THE_WAY[13:],
 )
+IN_PARTS = tuple("part.copied" if point == "land.cleared" else point for point in WRITTEN_ONCE)
 BY_PARTITION = (*ON_THE_WAY[:4], *IN_RANGES, *ON_THE_WAY[8:12], "commit.closed", *ON_THE_WAY[-2:])
 REPLAYS_ONLY = ("replay.old_deleted",)
 HOLDING_LOCKS = frozenset(

@@ -16,6 +16,7 @@ from lockstep.core.pipeline.definition import Append, AtLeastOnce, AtMostOnce, F
 from lockstep.core.planning.decisions import Caller
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.context import Context
+from lockstep.targets.table import parts
 from simulation.acts import ME, Acts
 from simulation.asker import Asker
 from simulation.child import Child, Outcome
@@ -193,7 +194,7 @@ class World(Acts):
 
         A keyed target has few, however long it runs.
         """
-        return commits // 2 if self.kind in {"appended", "by_batch", "once", "two"} else min(5, commits)
+        return commits // 2 if self.kind in {"appended", "by_batch", "parts", "once", "two"} else min(5, commits)
 
     def behind(self) -> list[str]:
         """Returns the partitions whose position is not at the log's end."""
@@ -236,6 +237,16 @@ class World(Acts):
 
     @contextmanager
     def _at(self):
+        least = parts.LEAST_OFFSETS
+        parts.LEAST_OFFSETS = 0 if self.kind == "parts" else least
+        try:
+            with self._here() as at:
+                yield at
+        finally:
+            parts.LEAST_OFFSETS = least
+
+    @contextmanager
+    def _here(self):
         if self._worker and self._worker.is_here:
             yield self._worker.at
             return

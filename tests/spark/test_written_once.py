@@ -6,10 +6,12 @@ import json
 from contextlib import closing
 
 import psycopg2
+import pytest
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
+from lockstep.targets.table import parts
 from spark.test_driver_first import COLUMNS, DDL, driver_first, record, rows, spark_of
 
 BAD = ("bad", "no JSON")
@@ -58,4 +60,40 @@ def test_driver_and_spark_write_once_what_they_would_stage(pipeline, topic, prod
     rejects = "select batch_id, convert_from(value, 'UTF8') from lockstep.reject order by batch_id"
     assert staged.ask(rejects) == [(4, "no JSON"), (5, "no JSON"), (6, "no JSON")]
     assert by_driver.ask("select count(*) from lockstep.hidden_batch") == [(0,)]
+    assert staged.violations() == by_driver.violations() == by_spark.violations() == []
+
+
+def by_batch(made):
+    """Puts a table by batch in the place of the pipeline's."""
+    file = load(made.name).path / "target.sql"
+    text = file.read_text().strip().removesuffix(";")
+    file.write_text(text.replace("_ordinal)", "_ordinal, _batch)") + " partition by list (_batch);")
+    with closing(psycopg2.connect(made.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(f"set role lockstep_targets; drop table public.{made.name}")
+    with closing(connect(made.dsn)) as conn:
+        migrate_target(conn, load(made.name))
+    return made
+
+
+@pytest.mark.long
+def test_driver_and_spark_make_parts_of_what_they_would_stage(pipeline, topic, produce, monkeypatch):
+    name = topic(partitions=3)
+    for partition in range(2):
+        produce(name, [*map(record, range(200)), LATE], partition=partition, end="commit")
+    produce(name, [BAD], partition=2)
+    staged = pipeline(name, COLUMNS, DDL)
+    by_driver, by_spark = by_batch(pipeline(name, COLUMNS, DDL)), by_batch(pipeline(name, COLUMNS, DDL))
+    staged.run(driver_first(staged, spark_of(staged)))
+    monkeypatch.setattr(parts, "LEAST_OFFSETS", 0)
+    by_driver.run(driver_first(by_driver, spark_of(by_driver)))
+    by_spark.run()
+
+    assert len(rows(staged)) == 402
+    assert rows(staged) == rows(by_driver) == rows(by_spark)
+    told = staged.ask(COUNTS)
+    assert told[:3] == told[3:6] == told[6:]
+    assert by_spark.ask("select batch_id, count(*) from lockstep.part group by 1 order by 1") == [(2, 2), (3, 2)]
+    assert staged.ask("select batch_id, convert_from(value, 'UTF8') from lockstep.reject order by 1") == [
+        (batch, "no JSON") for batch in (1, 2, 3)
+    ]
     assert staged.violations() == by_driver.violations() == by_spark.violations() == []

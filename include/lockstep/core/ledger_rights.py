@@ -28,6 +28,7 @@ HISTORY_TABLES = (
     "content",
     "commit",
     "landed",
+    "part",
     "task_backend",
     "decision",
     "boundary",

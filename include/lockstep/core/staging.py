@@ -17,7 +17,7 @@ COPY_SIZE = 2**20  # bytes that COPY gets at a time
 NO_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # for no batch, as on the empty frame of `check`
 
 NONCE_DIGITS = 12  # of the nonce in a table's name, which may have 63 characters
-_TABLE = re.compile(rf"attempt_(\d+)_(\d+)(?:_([0-9a-f]{{{NONCE_DIGITS}}}))?(?:_(?:\d+|raw))?")
+_TABLE = re.compile(rf"attempt_(\d+)_(\d+)(?:_([0-9a-f]{{{NONCE_DIGITS}}}))?(?:_(?:\d+|raw|part_\d+))?")
 
 
 def stager_of(table: str) -> str:

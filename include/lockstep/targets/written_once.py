@@ -13,12 +13,14 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import one
 from lockstep.ledger.staging.suppression import erased_columns
 from lockstep.targets import is_appended, straight
+from lockstep.targets.table.parts import way_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
@@ -31,28 +33,38 @@ class WayOfRows:
     """The way of a batch's rows: once, into `rows_table`, or by way of staging if that is None. Says why.
 
     `hidden_in` is the table in which an older attempt has hidden the batch. `left_in` is one that may hold rows of lost
-    attempts at its offsets.
+    attempts at its offsets. `parts_of` is a table by batch that tasks make parts of.
     """
 
     rows_table: str | None
     because: str
     hidden_in: str | None
     left_in: str | None
+    parts_of: str | None = None
 
 
 def way_of_rows(
-    cur: cursor, folder: PipelineFolder, columns: Sequence[Column], batch_id: int | None, *, may_hide: bool = True
+    cur: cursor,
+    folder: PipelineFolder,
+    columns: Sequence[Column],
+    batch_id: int | None,
+    *,
+    may_hide: bool = True,
+    ranges: Sequence[StreamRange] = (),
 ) -> WayOfRows:
     """Returns the way of a batch's rows, and of the next live batch's without a `batch_id`.
 
-    Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range.
+    Nothing is said of a plain table, and without `may_hide`: rows are then staged, or committed by range. The next batch
+    has these `ranges`.
     """
     before = None if batch_id is None else hidden_in(cur, batch_id)
     pipeline = folder.pipeline
     can_hide = may_hide and isinstance(pipeline.guarantee, PerBatch) and is_appended(pipeline.first)
     rows_table = rows_behind(cur, pipeline.first.table) if can_hide else None
     if rows_table is None:
-        return WayOfRows(None, "", before, before)
+        may_part = may_hide and before is None
+        parts_of, because = way_of_parts(cur, folder, columns, batch_id, ranges) if may_part else (None, "")
+        return WayOfRows(None, because, before, before, parts_of)
     left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
     staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:

@@ -57,6 +57,14 @@ LANES |= {
     "once_fill": (*LAND, "commit.shown"),
     "once_upkeep": ("reap.cleared",),  # of a batch that was abandoned with rows
     "once_again": ("land.cleared", *LAND, "commit.shown"),  # behind an attempt that has copied and died
+    "parts_live": (  # of a table by batch
+        *("stage.session_up", "range.before_copy", "range.copy_mid", "part.copied", *LAND, "stage.done", *VALIDATE),
+        *(*COMMIT[:3], "commit.shown", *COMMIT[3:]),
+    ),
+    "parts_fill": ("part.copied", *LAND, "commit.shown"),
+    "parts_replay": ("commit.published", "replay.old_deleted"),
+    "parts_again": ("part.copied", *LAND, "commit.shown"),
+    "parts_upkeep": ("upkeep.parts_copied",),
     "two_live": ("commit.published", "commit.between_targets"),  # of two targets
     "two_fill": ("commit.published", "commit.between_targets"),
     "two_replay": ("commit.published", "replay.old_deleted", "commit.between_targets"),
@@ -67,6 +75,7 @@ LANES |= {
 }
 BEHIND_ANOTHER: dict[str, Callable[[World], str]] = {
     "once_again": lambda _: "once",
+    "parts_again": lambda _: "once",
     "once_upkeep": lambda world: "reap" if world.dying("abandon") else "",
 }
 NEW = ("partition_fill", "partition_replay", "apart_fill", "apart_replay", "least_live", "most_live")
@@ -117,6 +126,8 @@ def _in_ci(lane: str, point: str, kind: str) -> bool:
         return point in {"land.cleared", "reap.cleared"} or (
             lane == "once_live" and point.startswith(("land.", "commit.shown"))
         )
+    if lane.startswith("parts_"):
+        return point == "upkeep.parts_copied" or (lane, point) == ("parts_live", "part.copied")
     if lane.startswith("told_"):
         return lane == ("told_replay" if point == "changes.netted" else "told_live")
     ways = [other for other in OTHERS if point in LANES[other]]
@@ -190,7 +201,7 @@ def _prepare(world: World, lane: str) -> tuple[str, tuple]:
     if what in {"live", "apart", "partition"}:
         return "once", ()
     if lane in BEHIND_ANOTHER:
-        world.dying("once", fault="stage.done=kill")  # its rows are there, and hidden
+        world.dying("once", fault="stage.done=kill")  # its rows are there, and nobody sees them
         return BEHIND_ANOTHER[lane](world), ()
     if what == "fill":
         world.skip(None)

@@ -33,7 +33,7 @@ def worlds(servers, tmp_path_factory, worker_id):
 
         def current(lane: str, *, anew: bool = False) -> World:
             way = lane.partition("_")[0]
-            guarantee, kind = GUARANTEES.get(way, PerBatch()), way if way in {"two", "once"} else "appended"
+            guarantee, kind = GUARANTEES.get(way, PerBatch()), way if way in {"two", "once", "parts"} else "appended"
             world = Followed if way in {"told", "each"} else World
             found = (type(made[-1]), made[-1].pipeline.guarantee, made[-1].kind) if made else ()
             if anew or found != (world, guarantee, kind):

@@ -194,12 +194,14 @@ def reap_command(as_json: AsJson = False) -> None:
     """Drop what dead attempts and replays left. Merge, empty, trim and fold what is older than it is kept."""
     from lockstep.steps.lake.sweep import sweep_lake
     from lockstep.steps.upkeep.coverage import upkeep
+    from lockstep.steps.upkeep.merge_parts import merge_parts
     from lockstep.steps.upkeep.reap import drop_empty_partitions
     from lockstep.steps.upkeep.reap import reap as drop
 
     with open_ledger() as conn:
         done = drop(conn)
         emptied = drop_empty_partitions(conn)
+        whole, in_parts = merge_parts(conn)
         swept = sweep_lake(conn)
         kept = upkeep(conn, lambda topic: broker().view(topic))
 
@@ -211,6 +213,8 @@ def reap_command(as_json: AsJson = False) -> None:
             say(f"dropped, for replays have emptied them: {cell(emptied.dropped)}")
         if emptied.held:
             say(f"empty partitions that a reader holds, for the next reap: {cell(emptied.held)}")
+        if whole:
+            say(f"partitions whose parts are merged: {cell(tuple(whole))}")
         for count, words in (
             (kept.merged, f"merged below log start: {kept.merged} rows of coverage less, in {kept.streams} streams"),
             (kept.forgotten, f"deletions below log start: {kept.forgotten} forgotten"),
@@ -221,13 +225,14 @@ def reap_command(as_json: AsJson = False) -> None:
         ):
             if count:
                 say(words)
-        for reason in kept.left:
+        for reason in (*in_parts, *kept.left):
             say(f"not merged: {reason}")
 
     document: dict[str, Any] = {"dropped": list(done.dropped), "held": list(done.held)}
     document |= {"emptied": list(emptied.dropped), "emptied_held": list(emptied.held)}
-    document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": list(kept.left)}
+    document |= {"merged": kept.merged, "forgotten_deletions": kept.forgotten, "not_merged": [*in_parts, *kept.left]}
     document |= {"emptied_rejects": kept.emptied, "trimmed_changes": kept.trimmed}
+    document |= {"merged_partitions": whole}
     document |= {"folded_contributions": kept.folded, "swept_lake_files": swept}
     show(document, as_json, for_people)
 

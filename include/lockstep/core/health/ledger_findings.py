@@ -49,7 +49,8 @@ class TargetFacts:
     exists: bool
     logged: bool
     writable: bool
-    partitions: int = 0
+    partitions: int = 0  # parts of batches are among them
+    parts: int = 0
     foreign_code: str = ""  # code of an author's that a run would execute
     foreign_remedy: str = ""
     readers: str = ""  # who may read the table behind a view
@@ -199,7 +200,11 @@ def _partitions(facts: TargetFacts, subject: str) -> Finding | None:
     if facts.partitions > MANY_PARTITIONS:
         why = "a query that does not name a batch, and Lockstep's own for a record's row, looks into each of them"
         remedy = "larger batches, by the definition's limits or the schedule, and fewer partitions of old ones"
-        return warning(Check.TARGET, subject, f"{facts.partitions:,} partitions", why, remedy)
+        found = f"{facts.partitions:,} partitions"
+        if facts.parts:
+            found += f", {facts.parts:,} of them parts of batches"
+            remedy = f"lockstep reap, which merges the parts of old batches, and {remedy}"
+        return warning(Check.TARGET, subject, found, why, remedy)
     return None
 
 

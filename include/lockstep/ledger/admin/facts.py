@@ -107,6 +107,7 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
         logged=row.logged,
         writable=row.writable,
         partitions=row.partitions,
+        parts=row.parts,
         foreign_code=str(code or ""),
         foreign_remedy=code.remedy if code else "",
         readers=row.readers or "",

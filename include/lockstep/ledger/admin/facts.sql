@@ -92,9 +92,10 @@ where r.rolname = any(%(roles)s::text[])
 
 -- name: target
 -- A pipeline's table, or the view before it: whether its rows are logged, whether the committer may publish to it, how many
--- partitions it has, and who may read rows that the view hides.
+-- partitions it has, how many of them are parts, and who may read rows that the view hides.
 select coalesce(t.relpersistence, c.relpersistence) <> 'u' as logged,
-    (select count(*) from pg_inherits i where i.inhparent = c.oid) as partitions,
+    (select count(*) from pg_partition_tree(c.oid) p where p.isleaf and p.level > 0) as partitions,
+    (select count(*) from pg_partition_tree(c.oid) p where p.isleaf and p.level > 1) as parts,
     coalesce((
         select bool_and(has_table_privilege(r.oid, c.oid, p)) from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p)
         and has_schema_privilege(r.oid, n.oid, 'USAGE'), false) as writable,

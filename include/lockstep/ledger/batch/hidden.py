@@ -43,7 +43,7 @@ def holds_abandoned(cur: cursor, rows_table: str) -> bool:
 def hide(cur: cursor, attempt: AttemptId, rows_table: str | None, before: str | None) -> None:
     """Hides the batch's rows in this table, if there is one, before the first is copied.
 
-    Tasks may then keep their rejects. `before` is the table in which an older attempt has hidden the batch.
+    `before` is the table in which an older attempt has hidden the batch.
     """
     if rows_table is None:
         return
@@ -54,6 +54,10 @@ def hide(cur: cursor, attempt: AttemptId, rows_table: str | None, before: str | 
             f"batch {attempt.batch_id} has hidden rows in {before}, and its target is now before {rows_table}",
             next_command=f"put the target back, or lockstep abandon {attempt.batch_id} --reason ...",
         )
+
+
+def let_tasks_reject(cur: cursor, attempt: AttemptId) -> None:
+    """Lets tasks keep their rejects in the attempt's staging table."""
     cur.execute(sql.SQL(Q["let_tasks_reject"]).format(table=staging(attempt)))
 
 

@@ -20,6 +20,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import delivery as deliveries
+from lockstep.ledger.batch.parts import attach_parts
 from lockstep.ledger.lake.moves import move_pointers
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
@@ -142,6 +143,7 @@ def publish_rows(
     """
     counts = require_target_rows(cur, attempt, pipeline.targets, rows)
     if hidden.show_batch(cur, attempt):  # the rows are where they stay, and are seen from the COMMIT on
+        _attach(cur, pipeline, attempt)
         reach("commit.shown")
         ledger.publish_rejects(cur, attempt)
         return {"inserted": rows}
@@ -161,6 +163,12 @@ def publish_rows(
             effects[target.table] = withdrawn | publish_staged(cur, target, rows_of, pipeline.event_time)
     effects |= move_pointers(cur, attempt, moves) if moves else {}
     return effects if len(effects) > 1 else effects[pipeline.first.table]
+
+
+def _attach(cur: cursor, pipeline: Pipeline, attempt: AttemptId) -> None:
+    """Attaches the parts that tasks have made, if they made any."""
+    with refused_by_target(pipeline, attempt, pipeline.first.table):
+        attach_parts(cur, pipeline.first.table, attempt)
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def stage(
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
-            landed = land_ranges(at, engine, folder, attempt, work, rows.rows_table)
+            landed = land_ranges(at, engine, folder, attempt, work, rows)
             lines = () if landed else _read(at, engine, folder, attempt, work, unit)
         if not is_named:  # by now Spark may have been asked after all
             _named(at, engine, attempt, work)
@@ -147,7 +147,7 @@ def _open(
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
         rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
-        if unit == CommitUnit.STREAM or rows.left_in:
+        if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)

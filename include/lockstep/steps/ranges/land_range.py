@@ -23,11 +23,12 @@ from lockstep.targets.proof.published import of_ranges
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from psycopg2.extensions import cursor
+    from psycopg2.extensions import connection, cursor
 
     from lockstep.core.engine import Pieces
     from lockstep.core.offsets import StreamRange
     from lockstep.core.proof.accounting import ManifestLine
+    from lockstep.ledger.staging.contents import Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,13 @@ class RangesWrittenOnce(RangesOfAttempt):
                     "was read",
                     next_command=f"lockstep run {self.pipeline.name}",
                 )
-            yield RangeLandings(self, conn, names, landed, ())
+            yield self.landings(conn, names, landed)
         finally:
             conn.close()
+
+    def landings(self, conn: connection, names: tuple[str, ...], landed: frozenset[int]) -> RangeLandings:
+        """Returns the session of a task that copies into the table."""
+        return RangeLandings(self, conn, names, landed, ())
 
 
 class RangeLandings(RangeCommits):
@@ -112,11 +117,14 @@ class RangeLandings(RangeCommits):
             hidden.give_rejects(cur, task.attempt, stream_id, line.task)
             ranges.drop_rows(cur, stream_id)
         require_copied(item, line, copied, rejected)
-        names = [column.name for column in task.columns]
-        held = of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=stream_id)
+        held = self._held(cur, item)
         if held.counts[stream_id] != line.rows:
             raise BadData(
                 f"{item.offsets}: {task.pipeline.first.table} holds {held.counts[stream_id]} rows of batch "
                 f"{task.attempt.batch_id} there, and {line.rows} were copied: another attempt's are among them"
             )
         return ranges.Contents(Digests(held.by_stream[stream_id], rejects), held)
+
+    def _held(self, cur: cursor, item: StreamRange) -> Published:
+        task, names = self._task, [column.name for column in self._task.columns]
+        return of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=item.stream_id)

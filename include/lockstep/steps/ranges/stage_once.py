@@ -9,6 +9,7 @@ from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
 from lockstep.steps.ranges.land_range import RangesWrittenOnce
+from lockstep.steps.ranges.part_range import RangesInParts
 from lockstep.steps.ranges.stage_ranges import outcomes_of, require_taken
 from lockstep.targets.written_once import way_of_rows
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.routes import Route
     from lockstep.core.staging import AttemptId, StageWork
     from lockstep.steps.context import Context
+    from lockstep.targets.written_once import WayOfRows
 
 
 def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
@@ -29,7 +31,7 @@ def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequ
     if folder.pipeline.store is not None or not folder.is_straight:
         return route
     with transaction(at.conn, STAGER) as cur:
-        return route.also(way_of_rows(cur, folder, engine.columns(), None).because)
+        return route.also(way_of_rows(cur, folder, engine.columns(), None, ranges=ranges).because)
 
 
 def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
@@ -46,20 +48,24 @@ def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None
 
 
 def land_ranges(
-    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, rows_table: str | None
+    at: Context, engine: Engine, folder: PipelineFolder, attempt: AttemptId, work: StageWork, rows: WayOfRows
 ) -> bool:
-    """Has tasks copy every range of the work into the table, if there is one. Returns True when each has landed.
+    """Has tasks copy every range of the work into the table, or into parts of it. Returns True when each has landed.
 
     Raises `BadData` with the first reason when ranges were refused. The next attempt reads them all again.
     """
-    if rows_table is None:
+    into = rows.rows_table or rows.parts_of
+    if into is None:
         return False
     with transaction(at.conn, STAGER) as cur:
+        attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
         lane = attempts.lane_of(cur, attempt.batch_id)
-    task = RangesWrittenOnce(
+        hidden.let_tasks_reject(cur, attempt)
+    kind = RangesInParts if rows.parts_of else RangesWrittenOnce
+    task = kind(
         dsn=at.dsn,
         broker=at.broker,
-        pipeline=of_rows(folder.pipeline, rows_table),
+        pipeline=of_rows(folder.pipeline, into),
         attempt=attempt,
         lane=lane,
         ranges={item.stream_id: item for item in work.ranges},

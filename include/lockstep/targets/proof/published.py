@@ -70,9 +70,7 @@ def of_ranges(
 
     With a `stream_id` it looks up only that stream.
     """
-    types = dict(digests.digest_columns(cur, target.table))
-    # The mark of unavailable values is staged, and no column of a target.
-    columns = tuple((name, types[name]) for name in names if name in types and digests.is_hashable(types[name]))
+    columns = _columns_of(cur, target, names)
     statement = sql.SQL(Q["digest_of_ranges"]).format(
         target=table_name(target.table),
         row=digests.row_digest(columns, place, marks_deletions=isinstance(target, History)),
@@ -81,6 +79,25 @@ def of_ranges(
     found = every(cur)
     by_stream = {row.stream_id: int(row.digest) for row in found}
     return Published(target.table, columns, by_stream, {row.stream_id: row.rows for row in found})
+
+
+def of_part(
+    cur: cursor, target: Target, names: Collection[str], stream_id: int, part: sql.Composable | None
+) -> Published:
+    """Returns the digest of the rows in a task's part of the target. Without a part it is that of no rows."""
+    columns = _columns_of(cur, target, names)
+    if part is None:
+        return Published(target.table, columns, {stream_id: 0}, {stream_id: 0})
+    row = digests.row_digest(columns, 0, marks_deletions=False)
+    cur.execute(sql.SQL(Q["digest_of_part"]).format(part=part, row=row))
+    found = one(cur)
+    return Published(target.table, columns, {stream_id: int(found.digest)}, {stream_id: found.rows})
+
+
+def _columns_of(cur: cursor, target: Target, names: Collection[str]) -> digests.DigestColumns:
+    """Returns the columns that a digest covers. The mark of unavailable values is staged, and no column of a target."""
+    types = dict(digests.digest_columns(cur, target.table))
+    return tuple((name, types[name]) for name in names if name in types and digests.is_hashable(types[name]))
 
 
 def _may_rewrite(cur: cursor, target: Target) -> bool:

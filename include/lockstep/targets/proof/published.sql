@@ -7,6 +7,10 @@ from lockstep.batch_range r cross join lateral (
       and t._batch = r.batch_id) d
 where r.batch_id = %(batch_id)s and (%(stream_id)s is null or r.stream_id = %(stream_id)s)
 
+-- name: digest_of_part
+-- The digest and the number of the rows of a part.
+select coalesce(sum({row}), 0) as digest, count(*) as rows from {part} t
+
 -- name: may_rewrite
 -- A table with triggers or rules may hold other values than were inserted.
 select c.relhasrules or exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as does
