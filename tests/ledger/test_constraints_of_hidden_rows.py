@@ -31,6 +31,9 @@ def hide(batch: str = "b", table: str = "t") -> str:
     return HIDE.format(batch=batch, table=table)
 
 
+LOWER = "update lockstep.landed set {what} where (batch_id, token, stream_id) = (%(b)s, %(t)s, %(s)s); "
+
+
 def land(b: str = "b", t: str = "%(t)s", s: str = "s", rows: int = 1) -> str:
     return LAND.format(b=b, t=t, s=s, rows=rows)
 
@@ -56,6 +59,16 @@ REFUSED = [
     ("landed_counts", hide() + land(rows=-1)),
     ("landed_whole", hide() + land() + SHOW.format(batch="b") + "commit"),
     ("landed_whole", hide() + land() + land(s="o", rows=2) + SHOW.format(batch="b") + "commit"),
+    ("landed_shrinks", hide() + land() + LOWER.format(what="rows = 2")),
+    ("landed_shrinks", hide() + land() + LOWER.format(what="stream_id = %(o)s")),
+    ("landed_shrinks", hide() + land() + SHOW.format(batch="b") + LOWER.format(what="rows = 0")),
+    (
+        "newest_attempt",
+        hide()
+        + land()
+        + "update lockstep.batch set token = token + 1 where batch_id = %(b)s; "
+        + LOWER.format(what="rows = 0"),
+    ),
     ("owned_through_view", OWN.format(store="", table="t_rows")),
 ]
 CASES = [
@@ -64,6 +77,12 @@ CASES = [
 ]
 PASSING = {
     "whole": hide() + land() + land(s="o") + SHOW.format(batch="b") + "commit",
+    "whole, without a record that was put aside": hide()
+    + land(rows=2)
+    + LOWER.format(what="rows = 1")
+    + land(s="o")
+    + SHOW.format(batch="b")
+    + "commit",
     "staged behind an attempt that was hidden": hide() + SHOW.format(batch="b") + "commit",
     "put back": hide() + SHOW.format(batch="b") + hide(),
     "over and empty": "delete from public.t_rows where _batch = %(x)s; " + SHOW.format(batch="x"),
@@ -148,7 +167,8 @@ def test_each_role_does_its_own_part_alone(behind):
         (SHOW.format(batch="b"), {"lockstep_committer"}),
         ("insert into lockstep.landed select * from lockstep.landed", {"lockstep_partition"}),
         ("update lockstep.hidden_batch set since = now()", set()),
-        ("update lockstep.landed set rows = 1", set()),
+        ("update lockstep.landed set rows = 1, rows_digest = 1", {"lockstep_partition"}),
+        ("update lockstep.landed set token = 1", set()),
         ("delete from lockstep.landed", set()),
     ):
         assert roles_that_may(ledger.conn, statement, known) == roles, statement

@@ -8,6 +8,8 @@ REFUSES = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_constraint_of
 RACE = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_task_lands_before_a_newer_attempt_is_opened_or_never"
 ONCE = "tests/ledger/test_written_once.py::"
 MIGRATION = "ledger/migrations/0061_written_once.sql"
+PUT_ASIDE = "ledger/migrations/0070_put_aside_behind_a_view.sql"
+JUDGED = "tests/kafka/test_quarantine.py::test_whoever_dies_a_record_that_is_put_aside_behind_a_view_never_shows"
 
 
 def dropped(table: str, name: str, why: str, *cases: str, kind: str = "trigger") -> Mutant:
@@ -69,6 +71,51 @@ MUTANTS = [
         "a batch would be shown without the rows of a range",
         "landed_whole-0",
         "landed_whole-1",
+    ),
+    dropped(
+        "landed",
+        "landed_shrinks",
+        "a range would be told to have more rows than its task copied",
+        *(f"landed_shrinks-{case}" for case in range(3)),
+    ),
+    one(
+        "newest_attempt is not asked of who puts records aside",
+        "an older attempt would lower what a newer one has copied",
+        f"{REFUSES}[newest_attempt-3]",
+        Edit(PUT_ASIDE, "    if newest is distinct from old.token or found", "    if false and found"),
+        long=True,
+    ),
+    one(
+        "a record that is put aside keeps its hidden row",
+        "the commit would show a row whose record is a reject",
+        JUDGED,
+        Edit(
+            "ledger/staging/quarantine.sql",
+            "    delete from {rows} t using violator v\n"
+            '    where t._stream = v.stream_id and t._offset = v."offset" and t._batch = %(batch_id)s\n'
+            "    returning t._stream, t._offset, v.reason, {row} as digest),\nof_stream",
+            "    select t._stream, t._offset, v.reason, {row} as digest from {rows} t\n"
+            '    join violator v on t._stream = v.stream_id and t._offset = v."offset" and t._batch = %(batch_id)s),\n'
+            "of_stream",
+        ),
+        long=True,
+    ),
+    one(
+        "what was copied is not lowered by what was put aside",
+        "a range would be compared with rows that are no longer there",
+        JUDGED,
+        Edit(
+            "ledger/staging/quarantine.sql",
+            "set rows = l.rows - s.rows, rows_digest = l.rows_digest - s.rows_digest from",
+            "set rows = l.rows from",
+        ),
+        long=True,
+    ),
+    one(
+        "a suite that looks at staged columns judges hidden rows",
+        "its columns would be missing there",
+        "tests/core/test_violations.py::test_what_only_staged_rows_have_is_looked_at_in_staging",
+        Edit("core/pipeline/violations.py", "or bool(_STAGED_ONLY.search(json.dumps(each, default=str)))", "or False"),
     ),
     dropped("target_owner", "owned_through_view", "a second pipeline would write rows that nobody hides"),
     one(

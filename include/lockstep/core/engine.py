@@ -61,6 +61,10 @@ class RangeSession(Protocol):
     def straight(self) -> tuple[str, ...]:
         """Returns the columns of rows that may come with the commit. Returns none if all are copied before."""
 
+    @property
+    def keeps_bytes(self) -> bool:
+        """Returns True if the bytes of records come with the commit, for an expectation may quarantine them."""
+
     def reads_on(self) -> None:
         """Forgets what the log was like, because more has been read since."""
 
@@ -70,10 +74,11 @@ class RangeSession(Protocol):
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
         """Copies rows of the range, in COPY's binary format, with these columns. No other session sees them."""
 
-    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
+    def commit(self, line: ManifestLine, rows: Pieces | None = None, kept: Pieces | None = None) -> RangeOutcome:
         """Commits the range that the line is about, read to its end, with all of its copied rows.
 
-        `rows` returns those that go straight, in COPY's binary format. It is called again if the commit is tried again.
+        `rows` returns those that go straight, in COPY's binary format, and `kept` the bytes of their records. Both are
+        called again if the commit is tried again.
         """
 
 

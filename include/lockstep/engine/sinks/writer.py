@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.core.records import COORDINATES, HIDDEN, NOT_STAGED, RAW_COLUMNS
+from lockstep.core.records import COORDINATES, HIDDEN, NOT_STAGED, RAW_NAMES
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.engine.short_way import join_decoded
 from lockstep.engine.sinks.session import copy_rows, staging_session
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lockstep.core.proof.accounting import ManifestLine
 
 BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
-
-RAW_NAMES = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,14 @@ from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import Refusal
+from lockstep.core.staging import STAGING_SCHEMA, HiddenRows
 from lockstep.ledger.batch.ranges import rows_of
 from lockstep.ledger.batch.results import insert_manifest
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging.contents import Digests, Published, StagedContents, require_rest_staged, shape_of
+from lockstep.ledger.staging.digests import digest_columns
 from lockstep.ledger.staging.staged import staging
 
 if TYPE_CHECKING:
@@ -112,6 +114,16 @@ def landed_streams(cur: cursor, attempt: AttemptId) -> frozenset[int]:
     """Returns the streams whose range the attempt has copied."""
     cur.execute(Q["landed_streams"], asdict(attempt))
     return frozenset(row.stream_id for row in every(cur))
+
+
+def hidden_rows(cur: cursor, attempt: AttemptId) -> HiddenRows | None:
+    """Returns where the attempt's rows are hidden, or None if they are staged."""
+    cur.execute(Q["hidden_rows"], asdict(attempt))
+    row = maybe(cur)
+    if row is None:
+        return None
+    decoded = digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.table}")
+    return HiddenRows(str(row.rows_table), tuple(name for name, _ in decoded), tuple(map(tuple, row.columns)))
 
 
 def require_landed(cur: cursor, attempt: AttemptId) -> StagedContents | None:

@@ -24,7 +24,7 @@ where r.batch_id = %(batch_id)s and t._stream = r.stream_id and t._offset >= low
 
 -- name: let_tasks_reject
 -- The tasks copy rows into the target, and rejects into the attempt's staging table.
-grant insert on {table} to lockstep_partition
+grant select, insert on {table} to lockstep_partition
 
 -- name: give_rejects
 -- A range's rejects, for the commit to publish.
@@ -40,6 +40,12 @@ values (%(batch_id)s, %(token)s, %(stream_id)s, %(rows)s, %(rows_digest)s, %(sha
 -- name: landed_streams
 -- The ranges that an attempt has copied.
 select stream_id from lockstep.landed where batch_id = %(batch_id)s and token = %(token)s
+
+-- name: hidden_rows
+-- The table that holds the rows of an attempt whose tasks have copied them, with the columns of their digest.
+select b.rows_table, h.columns from lockstep.hidden_batch b
+join lockstep.landed l using (batch_id) join lockstep.shape h using (shape_id)
+where l.batch_id = %(batch_id)s and l.token = %(token)s limit 1
 
 -- name: landed
 -- What an attempt has copied of each range, with the columns that its digest covers.

@@ -14,6 +14,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import hidden, ranges
 from lockstep.ledger.staging.contents import Digests
+from lockstep.ledger.staging.quarantine import copy_raw
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
 from lockstep.steps.ranges.commit_range import RangeCommits, require_copied, require_own_rows
 from lockstep.steps.ranges.task import RangesOfAttempt
@@ -35,6 +36,7 @@ class RangesWrittenOnce(RangesOfAttempt):
     """One attempt's ranges, whose rows go into the table behind the view `shown`. The pipeline's target is that table."""
 
     shown: str = ""
+    keeps_bytes: bool = False
 
     @contextmanager
     def session(self) -> Iterator[RangeLandings]:
@@ -65,6 +67,11 @@ class RangeLandings(RangeCommits):
     """
 
     _task: RangesWrittenOnce
+
+    @property
+    def keeps_bytes(self) -> bool:  # type: ignore[override]
+        """Returns True if an expectation may quarantine records. Their bytes are then kept until it has judged."""
+        return self._task.keeps_bytes
 
     def _log_starts(self, _item: StreamRange) -> tuple[int, int]:
         return (0, 0)
@@ -101,6 +108,8 @@ class RangeLandings(RangeCommits):
         The table itself is looked at: it holds the rows that were told, and none that another attempt left.
         """
         task, stream_id = self._task, item.stream_id
+        for piece in self._kept() if self._kept else ():
+            copy_raw(cur, task.attempt, piece)
         copied = self._copied_straight(cur, item, rows()) if rows else 0
         rejects, rejected = 0, 0
         if stream_id in self._copied:

@@ -69,6 +69,7 @@ def land_ranges(
         log_starts={},
         epochs={},
         shown=folder.pipeline.first.table,
+        keeps_bytes=folder.quarantines,
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True
