@@ -73,8 +73,8 @@ def put_aside_hidden(
 ) -> dict[int, Aside]:
     """Deletes the hidden rows of these records, and keeps each record as a reject in the staging table.
 
-    What the tasks have copied of their ranges is lowered with them. Returns the counts by stream. Call it behind the
-    fence, as the tasks' role.
+    Lowers the counts that tasks have kept of their ranges. Returns the counts by stream. Call it behind the fence, as
+    the tasks' role.
     """
     cur.execute(
         "set local enable_seqscan = off; set local row_security = off"
