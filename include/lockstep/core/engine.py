@@ -45,6 +45,11 @@ class RangeTask(Sink[RangeOutcome], ABC):
     """All that a task needs to commit each range by itself. Executors get it by value."""
 
     attempt: AttemptId  # that the ranges belong to
+    may_cut: bool = False  # whether several tasks may take pieces of one range
+
+    def of_part(self, _part: Sequence[StreamRange]) -> RangeTask:
+        """Returns what a task with this part of the ranges is given, which may be pieces of them."""
+        return self
 
     @abstractmethod
     def session(self) -> AbstractContextManager[RangeSession]:

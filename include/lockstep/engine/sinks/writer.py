@@ -21,6 +21,7 @@ from lockstep.faults import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.proof.accounting import ManifestLine
 
 BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
@@ -43,6 +44,10 @@ class Writer:
     beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     schema = SOURCE_LINE_SCHEMA
+
+    def of_part(self, _part: Sequence[StreamRange]) -> Writer:
+        """Returns itself: staged rows are told apart by their task, and not by their range."""
+        return self
 
     def direct(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records that this process reads itself."""

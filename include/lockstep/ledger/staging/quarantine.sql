@@ -50,9 +50,13 @@ reject as (
     from gone g join winner w on w.stream_id = g._stream join {raw} r on r._stream = g._stream and r._offset = g._offset
     order by g._stream, g._offset
     returning t._stream, {reject} as digest),
+of_piece as (
+    select l.stream_id, l.offsets, count(*) as rows, sum(g.digest) as rows_digest
+    from gone g join lockstep.landed l on l.stream_id = g._stream and l.offsets @> g._offset
+    where l.batch_id = %(batch_id)s and l.token = %(token)s group by 1, 2),
 lowered as (
-    update lockstep.landed l set rows = l.rows - s.rows, rows_digest = l.rows_digest - s.rows_digest from of_stream s
-    where (l.batch_id, l.token, l.stream_id) = (%(batch_id)s, %(token)s, s.stream_id))
+    update lockstep.landed l set rows = l.rows - p.rows, rows_digest = l.rows_digest - p.rows_digest from of_piece p
+    where (l.batch_id, l.token, l.stream_id, l.offsets) = (%(batch_id)s, %(token)s, p.stream_id, p.offsets))
 select s.*, (select coalesce(sum(r.digest), 0) from reject r where r._stream = s.stream_id) as rejects_digest
 from of_stream s
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, connect, transaction
@@ -22,7 +22,7 @@ from lockstep.targets import straight
 from lockstep.targets.proof.published import of_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -37,6 +37,11 @@ class RangesWrittenOnce(RangesOfAttempt):
 
     shown: str = ""
     keeps_bytes: bool = False
+    may_cut: bool = False
+
+    def of_part(self, part: Sequence[StreamRange]) -> RangesWrittenOnce:
+        """Returns the same with these ranges, or pieces of them, for one task."""
+        return replace(self, ranges={item.stream_id: item for item in part})
 
     @contextmanager
     def session(self) -> Iterator[RangeLandings]:
@@ -48,14 +53,13 @@ class RangesWrittenOnce(RangesOfAttempt):
             with transaction(conn, PARTITION_ROLE) as cur:
                 ranges.record_task(cur, self.attempt, backend)
                 names = straight(cur, self.pipeline.first, self.columns)
-                landed = hidden.landed_streams(cur, self.attempt)
             if not names:
                 raise Refusal(
                     f"{self.pipeline.name}: {self.pipeline.first.table} was altered while batch {self.attempt.batch_id} "
                     "was read",
                     next_command=f"lockstep run {self.pipeline.name}",
                 )
-            yield RangeLandings(self, conn, names, landed, ())
+            yield RangeLandings(self, conn, names, frozenset(), ())
         finally:
             conn.close()
 
@@ -73,6 +77,12 @@ class RangeLandings(RangeCommits):
         """Returns True if an expectation may quarantine records. Their bytes are then kept until it has judged."""
         return self._task.keeps_bytes
 
+    def is_committed(self, stream_id: int) -> bool:
+        """Returns True if the offsets were copied. `commit` looks again, and refuses offsets of which a part was."""
+        with suppress(BadData), transaction(self._conn, PARTITION_ROLE) as cur:
+            return hidden.has_landed(cur, self._task.attempt, self._task.ranges[stream_id])
+        return False
+
     def _log_starts(self, _item: StreamRange) -> tuple[int, int]:
         return (0, 0)
 
@@ -85,8 +95,8 @@ class RangeLandings(RangeCommits):
         task, stream_id = self._task, item.stream_id
         with transaction(self._conn, PARTITION_ROLE, lock_seconds=COMMIT_LOCK_SECONDS) as cur:
             # Once: other tries at this range are over, and none of them has copied it.
-            ranges.lock_range(cur, task.attempt, stream_id)
-            if stream_id in hidden.landed_streams(cur, task.attempt):
+            ranges.lock_range(cur, task.attempt, stream_id, item.offsets.from_offset)
+            if hidden.has_landed(cur, task.attempt, item):
                 return RangeOutcome(stream_id, RangeEnd.FOUND)
             # Results: hidden from the view, as the batch is since its attempt was opened.
             with task.refused():
@@ -94,7 +104,7 @@ class RangeLandings(RangeCommits):
             reach("land.copied")
             # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
             ranges.require_newest_of_range(cur, task.attempt)
-            hidden.land(cur, task.attempt, line, contents, task.shown)
+            hidden.land(cur, task.attempt, item, line, contents, task.shown)
             reach("land.before_commit")
         reach("land.done_unacknowledged")
         self._copied.discard(stream_id)
@@ -122,7 +132,7 @@ class RangeLandings(RangeCommits):
             ranges.drop_rows(cur, stream_id)
         require_copied(item, line, copied, rejected)
         names = [column.name for column in task.columns]
-        held = of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=stream_id)
+        held = of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=stream_id, within=item.offsets)
         if held.counts[stream_id] != line.rows:
             raise BadData(
                 f"{item.offsets}: {task.pipeline.first.table} holds {held.counts[stream_id]} rows of batch "

@@ -56,6 +56,7 @@ def land_ranges(
         return False
     with transaction(at.conn, STAGER) as cur:
         lane = attempts.lane_of(cur, attempt.batch_id)
+        has_cut = hidden.has_cut(cur, attempt)  # and it may be that a reader died of it
     task = RangesWrittenOnce(
         dsn=at.dsn,
         broker=at.broker,
@@ -70,6 +71,7 @@ def land_ranges(
         epochs={},
         shown=folder.pipeline.first.table,
         keeps_bytes=folder.quarantines,
+        may_cut=not has_cut,
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True
