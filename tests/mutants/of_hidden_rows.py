@@ -181,6 +181,13 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "a part of a range counts as the whole",
+        "the rest of its rows would be missing",
+        f"{ONCE}test_a_piece_of_a_range_refuses_the_whole_and_the_next_attempt_does_not_cut",
+        Edit("ledger/batch/hidden.py", "    if copied not in {0, item.offsets.span}:", "    if copied < 0:"),
+        long=True,
+    ),
+    one(
         "a second try of a task does not look for the first",
         "it would copy again what is there",
         f"{ONCE}test_a_second_try_of_a_task_finds_what_the_first_has_copied",
