@@ -94,7 +94,8 @@ def _query(attempt: AttemptId, rows: HiddenRows | None) -> str:
     if rows is None:
         return WINNERS.format(schema=STAGING_SCHEMA, table=attempt.table, batch_id=batch_id, token=int(attempt.token))
     columns = ", ".join(f't."{name}"' for name in (*COORDINATES, *rows.columns))
-    return HIDDEN.format(table=rows.table, columns=columns, batch_id=batch_id)
+    table = ".".join(f'"{part}"' for part in rows.table.split("."))
+    return HIDDEN.format(table=table, columns=columns, batch_id=batch_id)
 
 
 def unknown_types(suite: Mapping[str, Any]) -> list[str]:
