@@ -16,8 +16,8 @@ REFUSE, QUARANTINE = "refuse", "quarantine"
 ON_VIOLATION = (REFUSE, QUARANTINE)
 LONGEST_VALUE = 80
 # The values of columns, and the number of rows, are the same in a staging table and in the rows' own table.
-OF_VALUES = ("expect_column_", "expect_compound_columns_", "expect_select_column_", "expect_multicolumn_")
-OF_NUMBER = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
+ABOUT_VALUES = ("expect_column_", "expect_compound_columns_", "expect_select_column_", "expect_multicolumn_")
+ABOUT_NUMBER = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
 _STAGED_ONLY = re.compile(rf"\b({'|'.join(name for name, _ in RESERVED_COLUMNS if name not in COORDINATES)})\b")
 
 
@@ -66,7 +66,7 @@ def needs_staging(suite: Mapping[str, Any] | None) -> bool:
     expectations = (suite or {}).get("expectations")
     return isinstance(expectations, list) and any(
         not isinstance(each, dict)
-        or not (str(each.get("type")).startswith(OF_VALUES) or each.get("type") in OF_NUMBER)
+        or not (str(each.get("type")).startswith(ABOUT_VALUES) or each.get("type") in ABOUT_NUMBER)
         or each.get("type") == "expect_column_to_exist"
         or bool(_STAGED_ONLY.search(json.dumps(each, default=str)))
         for each in expectations

@@ -47,9 +47,14 @@ class RangeWriter:
 
     schema = OUTCOMES
 
+    @property
+    def may_cut(self) -> bool:
+        """Returns True if several tasks may take pieces of one range."""
+        return self.task.may_cut
+
     def of_part(self, part: tuple[StreamRange, ...]) -> RangeWriter:
         """Returns the writer of a task with this part of the ranges. It also commits pieces that deliver nothing."""
-        return replace(self, task=self.task.of_part(part), pieces=part) if self.task.may_cut else self
+        return replace(self, task=self.task.of_part(part), pieces=part) if self.may_cut else self
 
     def direct(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commits decoded records that this process reads itself. The last range ends with them."""

@@ -44,6 +44,7 @@ class Writer:
     beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     schema = SOURCE_LINE_SCHEMA
+    may_cut = True
 
     def of_part(self, _part: Sequence[StreamRange]) -> Writer:
         """Returns itself: staged rows are told apart by their task, and not by their range."""

@@ -48,7 +48,7 @@ where t._reason is null and not coalesce(t._deleted, false)
 """
 
 
-HIDDEN = """
+HIDDEN_ROWS = """
 select {columns} from {table} t
 join lockstep.batch_range r on t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
 where r.batch_id = {batch_id} and t._batch = {batch_id}
@@ -95,7 +95,7 @@ def _query(attempt: AttemptId, rows: HiddenRows | None) -> str:
         return WINNERS.format(schema=STAGING_SCHEMA, table=attempt.table, batch_id=batch_id, token=int(attempt.token))
     columns = ", ".join(f't."{name}"' for name in (*COORDINATES, *rows.columns))
     table = ".".join(f'"{part}"' for part in rows.table.split("."))
-    return HIDDEN.format(table=table, columns=columns, batch_id=batch_id)
+    return HIDDEN_ROWS.format(table=table, columns=columns, batch_id=batch_id)
 
 
 def unknown_types(suite: Mapping[str, Any]) -> list[str]:

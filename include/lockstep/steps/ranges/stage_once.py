@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, transaction
+from lockstep.core.planning.routes import is_judged
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
@@ -56,7 +57,9 @@ def land_ranges(
         return False
     with transaction(at.conn, STAGER) as cur:
         lane = attempts.lane_of(cur, attempt.batch_id)
-        has_cut = hidden.has_cut(cur, attempt)  # and it may be that a reader died of it
+        has_cut = hidden.has_cut(
+            cur, attempt
+        )  # pieces stay in the way of the whole ranges that follow a reader's death
     task = RangesWrittenOnce(
         dsn=at.dsn,
         broker=at.broker,
@@ -71,7 +74,7 @@ def land_ranges(
         epochs={},
         shown=folder.pipeline.first.table,
         keeps_bytes=folder.quarantines,
-        may_cut=not has_cut,
+        may_cut=not has_cut and not is_judged(folder.pipeline),
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True

@@ -70,7 +70,7 @@ def of_ranges(
 ) -> Published:
     """Returns the digests of the batch's rows in the target, looked up by their offsets.
 
-    With a `stream_id` it looks up only that stream, or those of its offsets that are `within` a piece of it.
+    With a `stream_id` it looks up only that stream, and of it only offsets that are `within` a range.
     """
     types = dict(digests.digest_columns(cur, target.table))
     # The mark of unavailable values is staged, and no column of a target.
