@@ -44,16 +44,18 @@ TARGET = """create table public.{name} (id text, n bigint, amount numeric(12,2),
     _offset int8 not null, _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));"""
 
 
-def produce(bootstrap: str, records: int, partitions: int, bad: int = 0, *, anew: bool = True) -> None:
+def produce(
+    bootstrap: str, records: int, partitions: int, bad: int = 0, *, anew: bool = True, topic: str = TOPIC
+) -> None:
     """Produces so many records, equally many in each partition. `bad` of a million are no JSON."""
     if anew:
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(20)
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000})
     for i in range(records):
         value = {"id": f"record-{i}", "n": i, "amount": f"{i % 1000}.25", "at": "2026-05-01T12:00:00Z"}
         is_bad = i * bad // 1_000_000 != (i + 1) * bad // 1_000_000
-        producer.produce(TOPIC, "bad" if is_bad else json.dumps(value), partition=i % partitions)
+        producer.produce(topic, "bad" if is_bad else json.dumps(value), partition=i % partitions)
         if i % 10_000 == 0:
             producer.poll(0)
     producer.flush(60)

@@ -26,13 +26,17 @@ from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from peers.meter import Meter
 from peers.servers import servers
-from per_partition import DEFINITION, TARGET, produce
+from per_partition import DEFINITION, TOPIC, produce
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from peers.contender import Place
 
+# `_batch` stands first: Postgres reads a row from its first column on, and the view compares `_batch` of each row.
+TARGET = """create table public.{name} (_batch int8 not null, _offset int8 not null, _stream int4 not null,
+    _ordinal int4 not null, id text, n bigint, amount numeric(12,2), at timestamptz,
+    primary key (_stream, _offset, _ordinal));"""
 WAYS = {"per batch": ("PerBatch", ""), "per partition": ("PerPartition", ""), "written once": ("PerBatch", "_rows")}
 ONCE = "written once"
 LOOKS = 200  # rows that are looked up by their key
@@ -52,12 +56,13 @@ class Cost:
     wal: float
 
 
-def cost(place: Place, folder: Path, way: str, number: int, records: int) -> Cost:
+def cost(place: Place, folder: Path, way: str, number: int, records: int, *, topic: str = TOPIC, of: str = "") -> Cost:
     """Returns the cost of the whole topic into an empty table, by a warm session. Keeps the table of round 1."""
     guarantee, behind = WAYS[way]
-    name = f"{way.replace(' ', '_')}_{number}"
+    name = f"{way.replace(' ', '_')}_{of or number}"
     (folder / name).mkdir()
-    (folder / name / "__init__.py").write_text(DEFINITION.format(name=name, guarantee=guarantee))
+    text = DEFINITION.format(name=name, guarantee=guarantee).replace(TOPIC, topic)
+    (folder / name / "__init__.py").write_text(text)
     (folder / name / "target.sql").write_text(TARGET.format(name=name + behind))
     loaded = load(name)
     with closing(connect(place.dsn)) as conn:

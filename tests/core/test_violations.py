@@ -10,7 +10,13 @@ from decimal import Decimal
 
 import pytest
 
-from lockstep.core.pipeline.violations import LONGEST_VALUE, may_quarantine, on_violation, quarantine_reason
+from lockstep.core.pipeline.violations import (
+    LONGEST_VALUE,
+    may_quarantine,
+    needs_staging,
+    on_violation,
+    quarantine_reason,
+)
 
 KIND, COLUMN = "expect_column_values_to_be_between", {"column": "amount"}
 
@@ -32,6 +38,31 @@ def test_an_expectation_may_say_otherwise_and_bytes_are_kept_only_for_one_that_q
 ):
     assert on_violation(default, expectation) == answer
     assert may_quarantine(default, {"expectations": [expectation]}) is keeps
+
+
+@pytest.mark.parametrize(
+    ("kind", "kwargs", "needs"),
+    [
+        ("expect_column_values_to_be_between", {"column": "amount"}, False),
+        ("expect_column_values_to_not_be_null", {"column": "customer_key"}, False),
+        ("expect_column_pair_values_to_be_equal", {"column_A": "n", "column_B": "_ordinal"}, False),
+        ("expect_compound_columns_to_be_unique", {"column_list": ["id", "_offset"]}, False),
+        ("expect_table_row_count_to_be_between", {"min_value": 1}, False),
+        ("expect_column_values_to_not_be_null", {"column": "_key"}, True),
+        ("expect_column_values_to_not_be_null", {"column": "n", "row_condition": 'col("_timestamp") > 1'}, True),
+        ("expect_column_to_exist", {"column": "n", "column_index": 10}, True),
+        ("expect_table_columns_to_match_set", {"column_set": ["n"]}, True),
+        ("expect_table_row_count_to_equal_other_table", {"other_table_name": "public.orders"}, True),
+        ("unexpected_rows_expectation", {"unexpected_rows_query": "select 1"}, True),
+    ],
+)
+def test_what_only_staged_rows_have_is_looked_at_in_staging(kind, kwargs, needs):
+    assert needs_staging({"expectations": [{"type": kind, "kwargs": kwargs}]}) is needs
+
+
+@pytest.mark.parametrize("suite", [None, {}, {"expectations": []}, {"expectations": {}}])
+def test_without_an_expectation_no_row_is_staged_for_one(suite):
+    assert not needs_staging(suite)
 
 
 @pytest.mark.parametrize("suite", [None, {}, {"expectations": []}, {"expectations": {}}, {"expectations": ["x"]}])

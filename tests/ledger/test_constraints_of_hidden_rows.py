@@ -20,8 +20,8 @@ ROWS = """create table public.t_rows (n int, _stream int4 not null, _offset int8
     create table public.plain_rows (like public.t_rows)"""
 HIDE = "insert into lockstep.hidden_batch (batch_id, rows_table) values (%({batch})s, 'public.{table}_rows'); "
 SHOW = "delete from lockstep.hidden_batch where batch_id = %({batch})s; "
-LAND = """insert into lockstep.landed (batch_id, token, stream_id, rows, rows_digest, shape_id)
-    values (%({b})s, {t}, %({s})s, {rows}, 0, (select min(shape_id) from lockstep.shape)); """
+LAND = """insert into lockstep.landed (batch_id, token, stream_id, offsets, rows, rows_digest, shape_id)
+    values (%({b})s, {t}, %({s})s, '[{offsets})', {rows}, 0, (select min(shape_id) from lockstep.shape)); """
 SHAPE = "insert into lockstep.shape (hash, target, columns) values ('h', 'public.t', '[]'); "
 ROW = "insert into public.t_rows values (1, %({s})s, {offset}, 0, %({b})s); "
 OWN = "insert into lockstep.target_owner (store, target, pipeline) values ('{store}', 'public.{table}', 'orders'); "
@@ -31,8 +31,11 @@ def hide(batch: str = "b", table: str = "t") -> str:
     return HIDE.format(batch=batch, table=table)
 
 
-def land(b: str = "b", t: str = "%(t)s", s: str = "s", rows: int = 1) -> str:
-    return LAND.format(b=b, t=t, s=s, rows=rows)
+LOWER = "update lockstep.landed set {what} where (batch_id, token, stream_id) = (%(b)s, %(t)s, %(s)s); "
+
+
+def land(b: str = "b", t: str = "%(t)s", s: str = "s", rows: int = 1, offsets: str = "0, 10") -> str:
+    return LAND.format(b=b, t=t, s=s, rows=rows, offsets=offsets)
 
 
 # constraint → what must be refused, by its name. Batch b is planned and t its attempt, over [0, 10) of the streams s and o.
@@ -52,10 +55,27 @@ REFUSED = [
     ("newest_attempt", hide() + land(t="%(t)s - 1")),
     ("newest_attempt", land("d", "%(dt)s")),
     ("newest_attempt", land("x", "%(xt)s")),
-    ("landed_once", hide() + land() + LAND.format(b="b", t="%(t)s", s="s", rows=2)),
+    ("landed_once", hide() + land() + land(rows=2)),
+    ("landed_once", hide() + land(offsets="0, 6") + land(offsets="5, 10")),
+    ("landed_within", hide() + land(offsets="5, 11")),
+    ("landed_within", hide() + land(offsets="5, 5")),
     ("landed_counts", hide() + land(rows=-1)),
     ("landed_whole", hide() + land() + SHOW.format(batch="b") + "commit"),
     ("landed_whole", hide() + land() + land(s="o", rows=2) + SHOW.format(batch="b") + "commit"),
+    ("landed_shrinks", hide() + land() + LOWER.format(what="rows = 2")),
+    ("landed_shrinks", hide() + land() + LOWER.format(what="stream_id = %(o)s")),
+    ("landed_shrinks", hide() + land() + SHOW.format(batch="b") + LOWER.format(what="rows = 0")),
+    (
+        "newest_attempt",
+        hide()
+        + land()
+        + "update lockstep.batch set token = token + 1 where batch_id = %(b)s; "
+        + LOWER.format(what="rows = 0"),
+    ),
+    (
+        "landed_whole",
+        hide() + land(offsets="0, 4") + land(rows=0, offsets="5, 10") + land(s="o") + SHOW.format(batch="b") + "commit",
+    ),
     ("owned_through_view", OWN.format(store="", table="t_rows")),
 ]
 CASES = [
@@ -64,6 +84,18 @@ CASES = [
 ]
 PASSING = {
     "whole": hide() + land() + land(s="o") + SHOW.format(batch="b") + "commit",
+    "whole, in pieces": hide()
+    + land(offsets="0, 4")
+    + land(rows=0, offsets="4, 10")
+    + land(s="o")
+    + SHOW.format(batch="b")
+    + "commit",
+    "whole, without a record that was put aside": hide()
+    + land(rows=2)
+    + LOWER.format(what="rows = 1")
+    + land(s="o")
+    + SHOW.format(batch="b")
+    + "commit",
     "staged behind an attempt that was hidden": hide() + SHOW.format(batch="b") + "commit",
     "put back": hide() + SHOW.format(batch="b") + hide(),
     "over and empty": "delete from public.t_rows where _batch = %(x)s; " + SHOW.format(batch="x"),
@@ -148,7 +180,8 @@ def test_each_role_does_its_own_part_alone(behind):
         (SHOW.format(batch="b"), {"lockstep_committer"}),
         ("insert into lockstep.landed select * from lockstep.landed", {"lockstep_partition"}),
         ("update lockstep.hidden_batch set since = now()", set()),
-        ("update lockstep.landed set rows = 1", set()),
+        ("update lockstep.landed set rows = 1, rows_digest = 1", {"lockstep_partition"}),
+        ("update lockstep.landed set token = 1", set()),
         ("delete from lockstep.landed", set()),
     ):
         assert roles_that_may(ledger.conn, statement, known) == roles, statement

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import psycopg2
@@ -15,7 +16,7 @@ from lockstep.core.health.ledger_findings import target_findings
 from lockstep.core.ledger_rights import OF_A_RUN
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.decisions import Caller
-from lockstep.core.proof.accounting import Digest, ManifestLine
+from lockstep.core.proof.accounting import Digest, ManifestLine, nothing
 from lockstep.core.staging import AttemptId
 from lockstep.core.states import Lane, RangeEnd
 from lockstep.engine.sinks.range_rows import RangeRows
@@ -227,6 +228,28 @@ def test_a_zombie_behind_a_newer_attempt_copies_nothing(once, drill, monkeypatch
             made.commit(ManifestLine(7, stream, 1, 1, 0, 1, 1, Digest(1, 0, 0), 0, 0))
     commit(here.at, here.folder, newer)
     assert drill.ask(BEHIND) == drill.ask(COUNTED) == [(75, 75)]
+
+
+def test_a_piece_of_a_range_refuses_the_whole_and_the_next_attempt_does_not_cut(once, drill):
+    """A reader has died behind the first piece, and whole ranges are read again."""
+    here = once()
+    assert drill.run(fault="stage.session_up=kill") == {"killed": "SIGKILL"}
+    ((token, nonce),) = drill.ask("select token, nonce::text from lockstep.batch")
+    task = task_of(here, AttemptId(1, token, nonce))
+    whole = task.ranges[min(task.ranges)]
+    piece = replace(whole, offsets=replace(whole.offsets, until_offset=whole.offsets.from_offset + 9))
+    with task.of_part((piece,)).session() as session:
+        assert [session.commit(nothing(piece)).what for _ in range(2)] == [RangeEnd.COMMITTED, RangeEnd.FOUND]
+        assert session.is_committed(whole.stream_id)
+    with task.session() as session:
+        assert not session.is_committed(whole.stream_id)
+        refused = session.commit(nothing(whole))
+    assert (refused.what, "9 of these offsets were copied in pieces" in refused.reason) == (RangeEnd.REFUSED, True)
+    newer = staged(here)
+    with transaction(here.at.conn, READER) as cur:
+        assert (hidden.has_cut(cur, task.attempt), hidden.has_cut(cur, newer)) == (False, True)
+    commit(here.at, here.folder, newer)
+    held(drill)
 
 
 def test_rejects_are_told_with_the_commit_and_not_before(once, drill, produce):

@@ -8,7 +8,9 @@ REFUSES = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_constraint_of
 RACE = "tests/ledger/test_constraints_of_hidden_rows.py::test_a_task_lands_before_a_newer_attempt_is_opened_or_never"
 ONCE = "tests/ledger/test_written_once.py::"
 MIGRATION = "ledger/migrations/0061_written_once.sql"
-LANDING = "ledger/migrations/0067_parts.sql"  # the newest text of what guards `landed`
+CUT = "ledger/migrations/0070_put_aside_behind_a_view.sql"
+STAGED = "tests/core/test_violations.py::test_what_only_staged_rows_have_is_looked_at_in_staging"
+JUDGED = "tests/kafka/test_quarantine.py::test_whoever_dies_a_record_that_is_put_aside_behind_a_view_never_shows"
 
 
 def dropped(table: str, name: str, why: str, *cases: str, kind: str = "trigger") -> Mutant:
@@ -48,7 +50,7 @@ MUTANTS = [
         "newest_attempt is not asked of a task that copies",
         "an older attempt would copy behind a newer one",
         tuple(f"{REFUSES}[newest_attempt-{case}]" for case in range(3)),
-        Edit(LANDING, "    if newest is distinct from new.token or found", "    if false and found"),
+        Edit(CUT, "    if newest is distinct from new.token or found", "    if false and found"),
         long=True,
     ),
     one(
@@ -56,20 +58,90 @@ MUTANTS = [
         "a newer attempt would be opened between the fence and the COMMIT",
         (f"{RACE}[the task]",),
         Edit(
-            LANDING,
+            CUT,
             "into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;",
             "into newest, found from lockstep.batch b where b.batch_id = new.batch_id;",
         ),
         long=True,
     ),
-    dropped("landed", "landed_once", "two tries would count a range twice", kind="constraint"),
+    dropped(
+        "landed",
+        "landed_once",
+        "two tries would count a range twice",
+        "landed_once-0",
+        "landed_once-1",
+        kind="constraint",
+    ),
+    one(
+        "a piece is not held against its range",
+        "rows of another batch's offsets would be shown",
+        tuple(f"{REFUSES}[landed_within-{case}]" for case in range(2)),
+        Edit(CUT, "    if isempty(new.offsets) or not exists (", "    if false and not exists ("),
+        long=True,
+    ),
+    one(
+        "pieces of a range leave a gap",
+        "a batch would be shown without the rows of a piece",
+        f"{REFUSES}[landed_whole-2]",
+        Edit(
+            CUT,
+            "is distinct from (int8multirange(r.offsets), u.rows::numeric)",
+            "is distinct from ((select pg_catalog.range_agg(l.offsets) from lockstep.landed l where "
+            "(l.batch_id, l.token, l.stream_id) = (a.batch_id, a.token, a.stream_id)), u.rows::numeric)",
+        ),
+        long=True,
+    ),
     dropped("landed", "landed_counts", "a range has no fewer rows than none", kind="constraint"),
     dropped(
         "commit",
         "landed_whole",
         "a batch would be shown without the rows of a range",
-        "landed_whole-0",
-        "landed_whole-1",
+        *(f"landed_whole-{case}" for case in range(3)),
+    ),
+    dropped(
+        "landed",
+        "landed_shrinks",
+        "a range would be told to have more rows than its task copied",
+        *(f"landed_shrinks-{case}" for case in range(3)),
+    ),
+    one(
+        "newest_attempt is not asked of who puts records aside",
+        "an older attempt would lower what a newer one has copied",
+        f"{REFUSES}[newest_attempt-3]",
+        Edit(CUT, "    if newest is distinct from old.token or found", "    if false and found"),
+        long=True,
+    ),
+    one(
+        "a record that is put aside keeps its hidden row",
+        "the commit would show a row whose record is a reject",
+        JUDGED,
+        Edit(
+            "ledger/staging/quarantine.sql",
+            "    delete from {rows} t using violator v\n"
+            '    where t._stream = v.stream_id and t._offset = v."offset" and t._batch = %(batch_id)s\n'
+            "    returning t._stream, t._offset, v.reason, {row} as digest),\nof_stream",
+            "    select t._stream, t._offset, v.reason, {row} as digest from {rows} t\n"
+            '    join violator v on t._stream = v.stream_id and t._offset = v."offset" and t._batch = %(batch_id)s),\n'
+            "of_stream",
+        ),
+        long=True,
+    ),
+    one(
+        "what was copied is not lowered by what was put aside",
+        "a range would be compared with rows that are no longer there",
+        JUDGED,
+        Edit(
+            "ledger/staging/quarantine.sql",
+            "set rows = l.rows - p.rows, rows_digest = l.rows_digest - p.rows_digest from",
+            "set rows = l.rows from",
+        ),
+        long=True,
+    ),
+    one(
+        "a suite that looks at staged columns judges hidden rows",
+        "its columns would be missing there",
+        tuple(f"{STAGED}[expect_column_values_to_not_be_null-kwargs{n}-True]" for n in (5, 6)),
+        Edit("core/pipeline/violations.py", "or bool(_STAGED_ONLY.search(json.dumps(each, default=str)))", "or False"),
     ),
     dropped("target_owner", "owned_through_view", "a second pipeline would write rows that nobody hides"),
     one(
@@ -109,12 +181,19 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "a part of a range counts as the whole",
+        "the rest of its rows would be missing",
+        f"{ONCE}test_a_piece_of_a_range_refuses_the_whole_and_the_next_attempt_does_not_cut",
+        Edit("ledger/batch/hidden.py", "    if copied not in {0, item.offsets.span}:", "    if copied < 0:"),
+        long=True,
+    ),
+    one(
         "a second try of a task does not look for the first",
         "it would copy again what is there",
         f"{ONCE}test_a_second_try_of_a_task_finds_what_the_first_has_copied",
         Edit(
             "steps/ranges/land_range.py",
-            "if stream_id in hidden.landed_streams(cur, task.attempt):",
+            "if hidden.has_landed(cur, task.attempt, item):",
             "if not stream_id:",
         ),
         long=True,

@@ -18,7 +18,7 @@ MUTANTS = [
         "whoever commits a preview's batch is refused",
         "tests/ledger/test_constraints.py::test_a_preview_has_no_commit",
         Edit(
-            "ledger/migrations/0010_per_partition.sql",
+            "ledger/migrations/0054_archived.sql",
             "new.batch_id and r.preview)",
             "new.batch_id and not b.batch_id = b.batch_id)",
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
@@ -16,7 +17,7 @@ from lockstep.core.engine import RangeOutcome, RangeTask
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.figures import Application
 from lockstep.core.planning.routes import Route, Way
-from lockstep.core.proof.accounting import Digest, ManifestLine
+from lockstep.core.proof.accounting import Digest, ManifestLine, nothing
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.core.states import RangeEnd
 from lockstep.engine.sinks.range_rows import RangeRows
@@ -100,19 +101,34 @@ class RememberedEngine:
 
     def _commit(self, work: StageWork, task: RangeTask) -> tuple[RangeOutcome, ...]:
         outcomes = []
-        for item in work.ranges:
+        parts = [(item, piece) for item in work.ranges for piece in self._pieces(task, item)]
+        for number, (item, piece) in enumerate(parts):
+            its = task.of_part((piece,))
             if self.random.random() < 0.1:  # a first try of the task, whose COMMIT was never acknowledged
-                self._range(task, item)
-            outcome = self._range(task, item)
+                self._range(its, piece, item, number)
+            outcome = self._range(its, piece, item, number)
             outcomes += [outcome] if outcome else []
         return tuple(outcomes)
 
-    def _range(self, task: RangeTask, item) -> RangeOutcome | None:
+    def _pieces(self, task: RangeTask, item) -> list[StreamRange]:
+        """Cuts a range in two where tasks may take pieces of it."""
+        offsets = item.offsets
+        if not task.may_cut or offsets.span < 2 or self.random.random() < 0.5:
+            return [item]
+        middle = self.random.randrange(offsets.from_offset + 1, offsets.until_offset)
+        low, high = replace(offsets, until_offset=middle), replace(offsets, from_offset=middle)
+        return [replace(item, offsets=low), replace(item, offsets=high)]
+
+    def _range(self, task: RangeTask, item, whole, number: int) -> RangeOutcome | None:
         rows = io.StringIO()
-        line = self._line(item, 0, rows)
-        if not line.delivered:
+        line = self._line(item, number, rows)
+        d, behind = line.digest, item.offsets.from_offset - whole.offsets.from_offset
+        line = replace(line, digest=Digest(d.n, d.sum + d.n * behind, d.squares + (2 * d.sum + d.n * behind) * behind))
+        if not line.delivered and item == whole:
             return None
         with task.session() as session:
+            if not line.delivered:
+                return session.commit(nothing(item))
             if session.is_committed(item.stream_id):
                 return RangeOutcome(item.stream_id, RangeEnd.FOUND)
             made = RangeRows(session, item.stream_id, task.attempt.batch_id)

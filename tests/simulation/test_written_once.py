@@ -9,6 +9,7 @@ import pytest
 
 from simulation import machine
 from simulation.alone import alone
+from simulation.onlooker import Onlooker
 from simulation.storm import WRITTEN_ONCE, storm
 from simulation.world import World
 from support.scenes.drill import ask
@@ -20,11 +21,17 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
     seed = int.from_bytes(os.urandom(4))
     world = partial(World, database, tmp_path, kind="once")
 
-    figures = alone(storm, world, seed, points=WRITTEN_ONCE, superuser=postgres, commits=commits)
+    with Onlooker(database) as reader:
+        figures = alone(storm, world, seed, points=WRITTEN_ONCE, superuser=postgres, commits=commits)
 
+    print(f"seed {seed}: {figures.committed} batches, {reader.looks} looks, {reader.beside} of them beside a commit")
     assert figures.violations == [], f"seed {seed}"
+    assert reader.faults == [], f"seed {seed}"
+    assert reader.beside, f"seed {seed}: nothing was committed beside {reader.looks} looks"
     assert ask(database, "select count(*) > 0 from lockstep.landed") == [(True,)]
     if commits > 100:
+        cut = "select count(*) > 0 from lockstep.landed l join lockstep.batch_range r using (batch_id, stream_id)"
+        assert ask(database, f"{cut} where l.offsets <> r.offsets") == [(True,)]
         assert figures.points() == {*WRITTEN_ONCE}, f"seed {seed}"
         assert ask(
             database,

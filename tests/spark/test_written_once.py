@@ -97,3 +97,26 @@ def test_driver_and_spark_make_parts_of_what_they_would_stage(pipeline, topic, p
         (batch, "no JSON") for batch in (1, 2, 3)
     ]
     assert staged.violations() == by_driver.violations() == by_spark.violations() == []
+
+
+def test_a_range_is_cut_among_tasks_and_its_pieces_are_shown_together(pipeline, topic, produce, monkeypatch):
+    """Records that only Spark decodes are in both pieces of the first batch, and in none of the second."""
+    monkeypatch.setattr("lockstep.core.planning.tasks.OFFSETS_PER_TASK", 100)
+    name = topic(partitions=1)
+    produce(name, [*map(record, range(150)), LATE, BAD, *map(record, range(150, 300))])
+    staged, cut = pipeline(name, COLUMNS, DDL), behind_view(pipeline(name, COLUMNS, DDL))
+    pieces = "select lower(offsets), upper(offsets), rows from lockstep.landed order by 1"
+
+    for made in (staged, cut):
+        made.run()
+    assert cut.ask(pieces) == [(0, 151, 151), (151, 302, 150)]
+
+    produce(name, map(record, range(200)))
+    for made in (staged, cut):
+        made.run()
+    assert cut.ask(pieces)[2:] == [(302, 402, 100), (402, 502, 100)]
+    assert len(rows(staged)) == 501
+    assert rows(staged) == rows(cut)
+    one, other, two, another = staged.ask(COUNTS)
+    assert (one, two) == (other, another)
+    assert staged.violations() == cut.violations() == []

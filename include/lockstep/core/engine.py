@@ -45,6 +45,11 @@ class RangeTask(Sink[RangeOutcome], ABC):
     """All that a task needs to commit each range by itself. Executors get it by value."""
 
     attempt: AttemptId  # that the ranges belong to
+    may_cut: bool = False  # whether several tasks may take pieces of one range
+
+    def of_part(self, _part: Sequence[StreamRange]) -> RangeTask:
+        """Returns what a task with this part of the ranges is given, which may be pieces of them."""
+        return self
 
     @abstractmethod
     def session(self) -> AbstractContextManager[RangeSession]:
@@ -61,6 +66,10 @@ class RangeSession(Protocol):
     def straight(self) -> tuple[str, ...]:
         """Returns the columns of rows that may come with the commit. Returns none if all are copied before."""
 
+    @property
+    def keeps_bytes(self) -> bool:
+        """Returns True if the bytes of records come with the commit, for an expectation may quarantine them."""
+
     def reads_on(self) -> None:
         """Forgets what the log was like, because more has been read since."""
 
@@ -70,10 +79,11 @@ class RangeSession(Protocol):
     def copy(self, stream_id: int, names: Sequence[str], rows: BinaryIO) -> None:
         """Copies rows of the range, in COPY's binary format, with these columns. No other session sees them."""
 
-    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
+    def commit(self, line: ManifestLine, rows: Pieces | None = None, kept: Pieces | None = None) -> RangeOutcome:
         """Commits the range that the line is about, read to its end, with all of its copied rows.
 
-        `rows` returns those that go straight, in COPY's binary format. It is called again if the commit is tried again.
+        `rows` returns those that go straight, in COPY's binary format, and `kept` the bytes of their records. Both are
+        called again if the commit is tried again.
         """
 
 

@@ -27,7 +27,6 @@ HISTORY_TABLES = (
     "shape",
     "content",
     "commit",
-    "landed",
     "part",
     "task_backend",
     "decision",
@@ -50,7 +49,7 @@ HISTORY_TABLES = (
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", "hidden_batch", *LAKE_SWEPT, *EVENT_TIME),
+    *("target_owner", "relay", "hidden_batch", "landed", *LAKE_SWEPT, *EVENT_TIME),
 )
 PLANS = (
     "stream",

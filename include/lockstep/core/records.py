@@ -52,6 +52,7 @@ FILE_COLUMN = "_file"  # where a first worker has put decoded records, in the ro
 RESERVED = frozenset({*(column.name for column in RECORD_COLUMNS), BATCH_COLUMN[0], FILE_COLUMN})
 RESERVED_COLUMNS = tuple((column.name, column.postgres) for column in RECORD_COLUMNS if column.postgres)
 RAW_COLUMNS = tuple((column.name, column.postgres) for column in RECORD_COLUMNS if column.raw)
+RAW_NAMES = [name for name, _ in RAW_COLUMNS if name != "_task"]
 READ_COLUMNS = tuple((column.name, column.spark) for column in RECORD_COLUMNS if column.read)
 MARK_COLUMNS = tuple((column.name, column.spark) for column in RECORD_COLUMNS if column.spark and not column.read)
 GIVEN_COLUMNS = tuple((column.name, column.spark) for column in RECORD_COLUMNS if column.given)

@@ -77,6 +77,18 @@ class AttemptId:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenRows:
+    """The rows that an attempt's tasks have copied into their table, which a view hides until the commit.
+
+    `columns` are the decoded ones, and `digested` those of the rows' digest, with their types.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    digested: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The facts of a batch that a transform may use.
 

@@ -47,6 +47,6 @@ class Straight:
         for number in each_number(numbers):
             raw = self.records(self.parts[number])
             try:
-                yield from writer.direct(self.decoded(raw))
+                yield from writer.of_part(self.parts[number]).direct(self.decoded(raw))
             except LeftToSpark:
                 yield writer.left(number)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.core.pipeline.definition import PerBatch
+from lockstep.core.pipeline.violations import needs_staging
 from lockstep.core.states import Lane
 from lockstep.ledger.admin.shown_view import of_rows, rows_behind
 from lockstep.ledger.batch.hidden import hidden_in, holds_abandoned
@@ -76,8 +77,8 @@ def way_of_rows(
 def _why_staged(folder: PipelineFolder) -> str:
     if not folder.is_straight:
         return "a transform makes them" if folder.transforms else "they go into several targets"
-    if folder.expectations is not None:
-        return "expectations judge them before"
+    if needs_staging(folder.expectations):
+        return "an expectation looks at what only staged rows have"
     if folder.pipeline.first.feed is not None:
         return "the commit catches the changes of the feed"
     return ""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from lockstep.core.records import COORDINATES, RESERVED_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,6 +15,10 @@ if TYPE_CHECKING:
 REFUSE, QUARANTINE = "refuse", "quarantine"
 ON_VIOLATION = (REFUSE, QUARANTINE)
 LONGEST_VALUE = 80
+# The values of columns, and the number of rows, are the same in a staging table and in the rows' own table.
+ABOUT_VALUES = ("expect_column_", "expect_compound_columns_", "expect_select_column_", "expect_multicolumn_")
+ABOUT_NUMBER = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
+_STAGED_ONLY = re.compile(rf"\b({'|'.join(name for name, _ in RESERVED_COLUMNS if name not in COORDINATES)})\b")
 
 
 @dataclass(slots=True)
@@ -46,6 +54,21 @@ def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
         return False
     return any(
         isinstance(each, dict) and is_critical(each) and on_violation(default, each) == QUARANTINE
+        for each in expectations
+    )
+
+
+def needs_staging(suite: Mapping[str, Any] | None) -> bool:
+    """Returns True if an expectation looks at more than values of decoded columns and the number of rows.
+
+    Only staged rows have the bytes of a record, and only the stager may look at other tables.
+    """
+    expectations = (suite or {}).get("expectations")
+    return isinstance(expectations, list) and any(
+        not isinstance(each, dict)
+        or not (str(each.get("type")).startswith(ABOUT_VALUES) or each.get("type") in ABOUT_NUMBER)
+        or each.get("type") == "expect_column_to_exist"
+        or bool(_STAGED_ONLY.search(json.dumps(each, default=str)))
         for each in expectations
     )
 

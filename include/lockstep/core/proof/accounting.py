@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from lockstep.core.offsets import StreamRange
+
 REJECTS_ALWAYS_TAKEN = 100
 
 
@@ -70,6 +72,11 @@ class ManifestLine:
             raise BadData(
                 f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}"
             )
+
+
+def nothing(item: StreamRange) -> ManifestLine:
+    """Returns the line of offsets that delivered no record."""
+    return ManifestLine(0, item.stream_id, delivered=0, written=0, rejected=0, rows=0, bytes=0, digest=Digest())
 
 
 def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:

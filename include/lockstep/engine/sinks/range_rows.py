@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.records import RAW_NAMES
 from lockstep.engine.sinks.aside import Spool
 from lockstep.engine.sinks.copy_binary import copy_binary
 
@@ -27,6 +28,7 @@ class RangeRows:
         self._stream_id = stream_id
         self._batch_id = batch_id
         self._spool = Spool() if session.straight else None
+        self._bytes = Spool() if session.keeps_bytes else None
 
     def take(self, rows: pa.RecordBatch) -> None:
         """Takes more rows, rejects among them, with the columns of a staging table."""
@@ -44,10 +46,17 @@ class RangeRows:
         """Commits the range with its manifest line, after all rows are taken."""
         if self._spool is None:
             return self._session.commit(line)
-        with closing(self._spool):
-            return self._session.commit(line, self._spool.pieces)
+        with ExitStack() as spools:
+            spools.enter_context(closing(self._spool))
+            if self._bytes is None:
+                return self._session.commit(line, self._spool.pieces)
+            spools.enter_context(closing(self._bytes))
+            return self._session.commit(line, self._spool.pieces, self._bytes.pieces)
 
     def _keep(self, spool: Spool, good: pa.RecordBatch) -> None:
         batch = pa.repeat(pa.scalar(self._batch_id, pa.int64()), good.num_rows)
         for piece in copy_binary(good.append_column("_batch", batch).select(self._session.straight)):
             spool.put(piece)
+        if self._bytes is not None:
+            for piece in copy_binary(good.select(RAW_NAMES)):
+                self._bytes.put(piece)

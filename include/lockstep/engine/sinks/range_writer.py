@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lockstep.core.engine import RangeOutcome
 from lockstep.core.errors import BadData
+from lockstep.core.proof.accounting import nothing
 from lockstep.core.records import NOT_STAGED
 from lockstep.core.states import RangeEnd
 from lockstep.engine.short_way import join_decoded
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lockstep.core.engine import RangeSession, RangeTask
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.proof.accounting import ManifestLine
 
 # Behind a task's last range comes a row of `END`. Without it the end of the input may be that of a task that was killed or
@@ -41,8 +43,18 @@ class RangeWriter:
     run: str
     from_offsets: Mapping[int, int]
     columns: tuple[str, ...]
+    pieces: tuple[StreamRange, ...] = ()
 
     schema = OUTCOMES
+
+    @property
+    def may_cut(self) -> bool:
+        """Returns True if several tasks may take pieces of one range."""
+        return self.task.may_cut
+
+    def of_part(self, part: tuple[StreamRange, ...]) -> RangeWriter:
+        """Returns the writer of a task with this part of the ranges. It also commits pieces that deliver nothing."""
+        return replace(self, task=self.task.of_part(part), pieces=part) if self.may_cut else self
 
     def direct(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commits decoded records that this process reads itself. The last range ends with them."""
@@ -70,6 +82,7 @@ class RangeWriter:
                     yield said(under_way.commit())
                     under_way = None
                 if stream_id == END:
+                    yield from (said(session.commit(nothing(item))) for item in self._silent(seen))
                     yield said(RangeOutcome(END, RangeEnd.END))
                     continue  # to the end of the input, for Spark ends a worker that leaves some of it
                 if under_way is None:
@@ -124,6 +137,9 @@ class RangeWriter:
                 range_ = under_way.get(stream_id) or self._begun(session, stream_id)
                 yield said(range_.commit(*facts[stream_id]))
             yield said(RangeOutcome(END, RangeEnd.END))
+
+    def _silent(self, seen: set[int]) -> list[StreamRange]:
+        return [item for item in self.pieces if item.stream_id not in seen]
 
     def _begun(self, session: RangeSession, stream_id: int) -> _Range:
         return _Range(session, stream_id, Tally(attempt_id(), self.from_offsets), self.task.attempt.batch_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.core.records import COORDINATES, HIDDEN, NOT_STAGED, RAW_COLUMNS
+from lockstep.core.records import COORDINATES, HIDDEN, NOT_STAGED, RAW_NAMES
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.engine.short_way import join_decoded
 from lockstep.engine.sinks.session import copy_rows, staging_session
@@ -21,11 +21,10 @@ from lockstep.faults import reach
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.proof.accounting import ManifestLine
 
 BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the transform
-
-RAW_NAMES = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,11 @@ class Writer:
     beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
 
     schema = SOURCE_LINE_SCHEMA
+    may_cut = True
+
+    def of_part(self, _part: Sequence[StreamRange]) -> Writer:
+        """Returns itself: staged rows are told apart by their task, and not by their range."""
+        return self
 
     def direct(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records that this process reads itself."""

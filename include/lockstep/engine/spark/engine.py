@@ -31,8 +31,7 @@ from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, r
 from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
 from lockstep.engine.spark.session import session
 from lockstep.engine.spark.source import records_given, records_of
-from lockstep.engine.transforms import TRANSFORM_NAME as TRANSFORM
-from lockstep.engine.transforms import Transforms
+from lockstep.engine.transforms import TRANSFORM_NAME, Transforms
 from lockstep.formats import decoded
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class SparkEngine:
         found: dict[str, tuple[str, ...]] = {}
         for target in self._folder.pipeline.targets:
             if self._transforms.function(target) is not None:
-                name = target.transform or TRANSFORM
+                name = target.transform or TRANSFORM_NAME
                 found[name] = unrepeatable(self._transforms.on_nothing(target, session()))
         return found
 
@@ -130,7 +129,7 @@ class SparkEngine:
 
         def written(work: StageWork) -> tuple[Any, ...]:
             commits, is_long = isinstance(writer, RangeWriter), self._is_long(work)
-            may_cut = not commits and not is_long and not work.archived  # each piece would read the whole file
+            may_cut = writer.may_cut and not is_long and not work.archived  # each piece would read the whole file
             tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=may_cut)
             if is_long:
                 return self._through_source(work, tasks, writer)
@@ -142,11 +141,12 @@ class SparkEngine:
 
     def _through_decoder(self, parts: Parts, read: Read, writer: TaskWriter) -> tuple[Any, ...]:
         """Writes parts with records that only Spark's decoder takes."""
-        says_end = isinstance(writer, RangeWriter)
-        raw = spark_short.shortened(parts, self._folder, read, says_end=says_end, registry=self._registry)
-        records = with_bytes(self._formed(raw), self._folder)
-        frame = records.mapInArrow(writer.whole, in_spark(writer.schema))
-        return writer.reports(collected([frame], self._where), len(parts), self._where)
+        frames, ends = [], isinstance(writer, RangeWriter)
+        for its in [[part] for part in parts] if ends and writer.may_cut else [parts]:  # a task with its piece
+            raw = spark_short.shortened(its, self._folder, read, says_end=ends, registry=self._registry)
+            records = with_bytes(self._formed(raw), self._folder)
+            frames.append(records.mapInArrow(writer.of_part(its[0]).whole, in_spark(writer.schema)))
+        return writer.reports(collected(frames, self._where), len(parts), self._where)
 
     def _through_source(self, work: StageWork, tasks: int, writer: TaskWriter) -> tuple[Any, ...]:
         """Writes records that Spark's own source reads."""

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 
 from lockstep.adapters.postgres_words import first_line
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadData, Refusal
+from lockstep.core.staging import STAGING_SCHEMA, HiddenRows
 from lockstep.ledger.batch.ranges import rows_of
 from lockstep.ledger.batch.results import insert_manifest
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging.contents import Digests, Published, StagedContents, require_rest_staged, shape_of
+from lockstep.ledger.staging.digests import digest_columns
 from lockstep.ledger.staging.staged import staging
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
+    from lockstep.core.offsets import StreamRange
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import AttemptId
     from lockstep.ledger.batch.ranges import Contents
@@ -97,14 +100,15 @@ def give_rejects(cur: cursor, attempt: AttemptId, stream_id: int, task: int) -> 
     cur.execute(sql.SQL(Q["give_rejects"]).format(table=staging(attempt), rows=rows_of(stream_id)), {"task": task})
 
 
-def land(cur: cursor, attempt: AttemptId, line: ManifestLine, contents: Contents, target: str) -> None:
-    """Keeps the manifest line of a copied range, with the digest of its rows. `target` names the view."""
+def land(
+    cur: cursor, attempt: AttemptId, item: StreamRange, line: ManifestLine, contents: Contents, target: str
+) -> None:
+    """Keeps the manifest line of copied offsets, with the digest of their rows. `target` names the view."""
     if contents.published is None:
         raise TypeError(f"stream {line.stream_id}: copied rows without their digest")
     if line.delivered:
         insert_manifest(cur, attempt, [line], {(line.task, line.stream_id): contents.digests})
-    facts = {
-        "stream_id": line.stream_id,
+    facts = _place(item) | {
         "rows": line.rows,
         "rows_digest": contents.digests.rows,
         "shape_id": shape_of(cur, target, contents.published.columns),
@@ -112,10 +116,37 @@ def land(cur: cursor, attempt: AttemptId, line: ManifestLine, contents: Contents
     cur.execute(Q["land"], asdict(attempt) | facts)
 
 
-def landed_streams(cur: cursor, attempt: AttemptId) -> frozenset[int]:
-    """Returns the streams whose range the attempt has copied."""
-    cur.execute(Q["landed_streams"], asdict(attempt))
-    return frozenset(row.stream_id for row in every(cur))
+def has_landed(cur: cursor, attempt: AttemptId, item: StreamRange) -> bool:
+    """Returns True if the attempt has copied these offsets. Raises `BadData` if it has copied a part of them."""
+    cur.execute(Q["landed_of"], asdict(attempt) | _place(item))
+    copied = one(cur).copied
+    if copied not in {0, item.offsets.span}:
+        raise BadData(
+            f"{item.offsets}: {copied} of these offsets were copied in pieces before their reader died; the next "
+            "attempt reads whole ranges"
+        )
+    return bool(copied)
+
+
+def has_cut(cur: cursor, attempt: AttemptId) -> bool:
+    """Returns True if an older attempt at the batch has copied pieces of a range."""
+    cur.execute(Q["landed_before"], asdict(attempt))
+    return bool(one(cur).has_cut)
+
+
+def _place(item: StreamRange) -> dict[str, int]:
+    within = item.offsets
+    return {"stream_id": item.stream_id, "from_offset": within.from_offset, "until_offset": within.until_offset}
+
+
+def hidden_rows(cur: cursor, attempt: AttemptId) -> HiddenRows | None:
+    """Returns where the attempt's rows are hidden, or None if they are staged."""
+    cur.execute(Q["hidden_rows"], asdict(attempt))
+    row = maybe(cur)
+    if row is None:
+        return None
+    decoded = digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.table}")
+    return HiddenRows(str(row.rows_table), tuple(name for name, _ in decoded), tuple(map(tuple, row.columns)))
 
 
 def require_landed(cur: cursor, attempt: AttemptId) -> StagedContents | None:
@@ -133,7 +164,10 @@ def require_landed(cur: cursor, attempt: AttemptId) -> StagedContents | None:
             f"batch {attempt.batch_id}: its table was altered while its rows were copied",
             next_command=f"lockstep batch {attempt.batch_id}",
         )
-    by_stream = {row.stream_id: (int(row.rows), int(row.rows_digest)) for row in found}
+    by_stream: dict[int, tuple[int, int]] = {}
+    for row in found:
+        rows, digest = by_stream.get(row.stream_id, (0, 0))
+        by_stream[row.stream_id] = (rows + int(row.rows), digest + int(row.rows_digest))
     rejects = require_rest_staged(cur, attempt, by_stream)
     ((target, columns),) = shapes
     published = Published(target, columns, {stream: digest for stream, (_, digest) in by_stream.items()})

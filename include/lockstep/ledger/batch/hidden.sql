@@ -24,7 +24,7 @@ where r.batch_id = %(batch_id)s and t._stream = r.stream_id and t._offset >= low
 
 -- name: let_tasks_reject
 -- The tasks copy rows into the target, and rejects into the attempt's staging table.
-grant insert on {table} to lockstep_partition
+grant select, insert on {table} to lockstep_partition
 
 -- name: give_rejects
 -- A range's rejects, for the commit to publish.
@@ -34,12 +34,26 @@ from {rows} t where t._reason is not null
 
 -- name: land
 -- The range's rows are where they stay.
-insert into lockstep.landed (batch_id, token, stream_id, rows, rows_digest, shape_id)
-values (%(batch_id)s, %(token)s, %(stream_id)s, %(rows)s, %(rows_digest)s, %(shape_id)s)
+insert into lockstep.landed (batch_id, token, stream_id, offsets, rows, rows_digest, shape_id)
+values (%(batch_id)s, %(token)s, %(stream_id)s, int8range(%(from_offset)s, %(until_offset)s), %(rows)s, %(rows_digest)s, %(shape_id)s)
 
--- name: landed_streams
--- The ranges that an attempt has copied.
-select stream_id from lockstep.landed where batch_id = %(batch_id)s and token = %(token)s
+-- name: landed_of
+-- The offsets among these that an attempt has copied, and whether it has copied them all.
+select coalesce(sum(upper(l.offsets * w.offsets) - lower(l.offsets * w.offsets)), 0) as copied
+from lockstep.landed l, (values (int8range(%(from_offset)s, %(until_offset)s))) w (offsets)
+where (l.batch_id, l.token, l.stream_id) = (%(batch_id)s, %(token)s, %(stream_id)s) and l.offsets && w.offsets
+
+-- name: landed_before
+-- Whether an older attempt at the batch has copied pieces of a range.
+select exists (
+    select from lockstep.landed l join lockstep.batch_range r using (batch_id, stream_id)
+    where l.batch_id = %(batch_id)s and l.token < %(token)s and l.offsets <> r.offsets) as has_cut
+
+-- name: hidden_rows
+-- The table that holds the rows of an attempt whose tasks have copied them, with the columns of their digest.
+select b.rows_table, h.columns from lockstep.hidden_batch b
+join lockstep.landed l using (batch_id) join lockstep.shape h using (shape_id)
+where l.batch_id = %(batch_id)s and l.token = %(token)s limit 1
 
 -- name: landed
 -- What an attempt has copied of each range, with the columns that its digest covers.

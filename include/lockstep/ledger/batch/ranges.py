@@ -99,9 +99,9 @@ def count_rows(cur: cursor, stream_id: int, columns: digests.DigestColumns | Non
     return one(cur)
 
 
-def lock_range(cur: cursor, attempt: AttemptId, stream_id: int) -> None:
-    """Waits until no other try at this range is under way."""
-    cur.execute(Q["lock_range"], asdict(attempt) | {"stream_id": stream_id})
+def lock_range(cur: cursor, attempt: AttemptId, stream_id: int, from_offset: int | None = None) -> None:
+    """Waits until no other try at this range is under way, or at its piece that begins at this offset."""
+    cur.execute(Q["lock_range"], asdict(attempt) | {"stream_id": stream_id, "from_offset": from_offset})
 
 
 def committed_streams(cur: cursor, batch_id: int) -> frozenset[int]:

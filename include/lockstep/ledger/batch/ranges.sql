@@ -36,7 +36,7 @@ from {rows} t
 
 -- name: lock_range
 -- One try at a range at a time: the next one finds its commit row, or nothing of it.
-select pg_advisory_xact_lock(hashtextextended('lockstep.range ' || %(batch_id)s || '.' || %(stream_id)s, 0))
+select pg_advisory_xact_lock(hashtextextended(concat_ws('.', 'lockstep.range ' || %(batch_id)s, %(stream_id)s, %(from_offset)s::bigint), 0))
 
 -- name: range_committed
 -- The witness of one range.

@@ -197,25 +197,6 @@ begin
     return true;
 end $$;
 
--- What is copied is hidden, or a part. Of a range without rows there is nothing to hide.
-create or replace function guard_landing() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-    newest bigint;
-    found text;
-begin
-    select b.token, b.state into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;
-    if newest is distinct from new.token or found is distinct from 'planned' then
-        raise exception 'newest_attempt: attempt % of batch % is not its newest', new.token, new.batch_id
-            using errcode = '23514', constraint = 'newest_attempt';
-    end if;
-    if not exists (select from lockstep.hidden_batch h where h.batch_id = new.batch_id) and new.rows <> 0 and not exists (
-            select from lockstep.part p where (p.batch_id, p.token, p.stream_id) = (new.batch_id, new.token, new.stream_id)) then
-        raise exception 'landed_is_hidden: rows of batch % would be seen before its commit', new.batch_id
-            using errcode = '23514', constraint = 'landed_is_hidden';
-    end if;
-    return new;
-end $$;
-
 -- Nobody fills a part any more that is counted.
 create function guard_closed_part() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

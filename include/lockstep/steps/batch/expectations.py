@@ -1,4 +1,4 @@
-"""Runs the pipeline's Great Expectations suite over the rows that the winners staged, never over the whole table."""
+"""Runs the pipeline's Great Expectations suite over the rows of an attempt, staged or hidden, never over a whole table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.registry import list_registered_expectation_implementations
 from sqlalchemy.engine import URL
 
-from lockstep.adapters.postgres import STAGER, parameters_of
+from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, parameters_of
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.violations import (
@@ -28,13 +28,14 @@ from lockstep.core.pipeline.violations import (
     on_violation,
     quarantine_reason,
 )
+from lockstep.core.records import COORDINATES
 from lockstep.core.staging import STAGING_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.staging import AttemptId
+    from lockstep.core.staging import AttemptId, HiddenRows
 
 RECORD_COORDINATES = ["_stream", "_offset"]
 COORDINATES_KEPT = 20
@@ -47,17 +48,24 @@ where t._reason is null and not coalesce(t._deleted, false)
 """
 
 
-def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
-    """Runs the suite. Each failed critical expectation refuses the batch, or names the records to quarantine."""
+HIDDEN_ROWS = """
+select {columns} from {table} t
+join lockstep.batch_range r on t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
+where r.batch_id = {batch_id} and t._batch = {batch_id}
+"""
+
+
+def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: HiddenRows | None = None) -> Judgement:
+    """Runs the suite. Each failed critical expectation refuses the batch, or names the records to quarantine.
+
+    `rows` are those of an attempt that has not staged them.
+    """
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = _suite(folder)
-    query = WINNERS.format(
-        schema=STAGING_SCHEMA, table=attempt.table, batch_id=int(attempt.batch_id), token=int(attempt.token)
-    )
     try:
-        source = context.data_sources.add_postgres(folder.pipeline.name, connection_string=_as_stager(dsn))
-        asset = source.add_query_asset(attempt.table, query)
+        source = context.data_sources.add_postgres(folder.pipeline.name, connection_string=_address(dsn, rows))
+        asset = source.add_query_asset(attempt.table, _query(attempt, rows))
         batch = asset.add_batch_definition_whole_table("winners").get_batch()
     except Exception as error:  # noqa: BLE001 - GX raises its own kinds without a common parent
         raise _cannot_be_run(folder, error) from None
@@ -75,10 +83,19 @@ def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgemen
     if len(violating) != len((folder.expectations or {})["expectations"]):
         raise BadData(f"{folder.pipeline.name}: expectations.json: Great Expectations judged {len(violating)} of them")
     found = Judgement(outcome.to_json_dict())  # type: ignore[no-untyped-call]  # GX gives it no type
-    for result, rows in zip(found.document["results"], violating, strict=True):
+    for result, violators in zip(found.document["results"], violating, strict=True):
         if not result["success"] and is_critical(result.get("expectation_config") or {}):
-            _answer(folder.pipeline.on_violation, result, rows, found)
+            _answer(folder.pipeline.on_violation, result, violators, found)
     return found
+
+
+def _query(attempt: AttemptId, rows: HiddenRows | None) -> str:
+    batch_id = int(attempt.batch_id)
+    if rows is None:
+        return WINNERS.format(schema=STAGING_SCHEMA, table=attempt.table, batch_id=batch_id, token=int(attempt.token))
+    columns = ", ".join(f't."{name}"' for name in (*COORDINATES, *rows.columns))
+    table = ".".join(f'"{part}"' for part in rows.table.split("."))
+    return HIDDEN_ROWS.format(table=table, columns=columns, batch_id=batch_id)
 
 
 def unknown_types(suite: Mapping[str, Any]) -> list[str]:
@@ -149,9 +166,11 @@ def _keep_few(result: dict[str, Any]) -> None:
             result[name] = value[:COORDINATES_KEPT]
 
 
-def _as_stager(dsn: str) -> str:
+def _address(dsn: str, rows: HiddenRows | None) -> str:
+    """Returns the address for the stager, or for the role that may look at hidden rows. The key finds these."""
     parts = parameters_of(dsn)
-    options = f"{parts.get('options', '')} -c role={STAGER}".strip()
+    role = STAGER if rows is None else f"{PARTITION_ROLE} -c enable_seqscan=off"
+    options = f"{parts.get('options', '')} -c role={role}".strip()
     known = {name: parts.pop(name, None) for name in ("user", "password", "host", "port", "dbname")}
     query = {**{k: str(v) for k, v in parts.items()}, "options": options, "application_name": "lockstep validate"}
     url = URL.create(

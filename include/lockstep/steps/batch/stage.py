@@ -158,8 +158,8 @@ def _open(
             for place, its_columns in enumerate(columns):
                 create_staging(cur, attempt, place, its_columns)
             hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
-            if folder.quarantines and folder.transform is not None:
-                create_raw(cur, attempt)
+            if folder.quarantines and (folder.transform is not None or rows.rows_table):
+                create_raw(cur, attempt, of_tasks=rows.rows_table is not None)
     work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
     return attempt, replace(work, archived=archived), rows
 

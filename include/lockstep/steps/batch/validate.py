@@ -15,6 +15,7 @@ from lockstep.core.proof.accounting import too_many_rejects
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, ranges, results
+from lockstep.ledger.batch.hidden import hidden_rows
 from lockstep.ledger.batch.same_definition import require_same_definition
 from lockstep.ledger.staging.quarantine import put_aside
 from lockstep.ledger.staging.staged import staged_totals
@@ -23,6 +24,7 @@ from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.judge import judge_beside
 from lockstep.steps.attempt.lease import Lease
 from lockstep.steps.batch.same_log import log_starts
+from lockstep.steps.ranges.put_aside import put_aside_behind, require_left
 from lockstep.steps.windows.judge_events import judge_events
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.staging import AttemptId
+    from lockstep.core.staging import AttemptId, HiddenRows
     from lockstep.steps.context import Context
 
 
@@ -54,13 +56,14 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             rows = sum(total.rows for total in totals)
             require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
             before = attempts.log_starts_before(cur, attempt.batch_id)
-        suite = _expectations(at, folder, attempt) if folder.expectations else Judgement({"success": True})
+            hidden = hidden_rows(cur, attempt)
+        suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
         suite = judge_events(at, folder.pipeline, attempt, suite)
         refusals = _rejects(folder, totals, len(suite.violators)) + suite.refusals
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
             if suite.violators and not refusals:
-                totals = _put_aside(cur, folder, attempt, totals, suite.violators)
+                totals = _put_aside(cur, folder, attempt, totals, suite.violators, hidden)
             starts = {stream: (before[stream], start) for stream, start in after.items()}
             results.insert_results(cur, attempt, totals, starts)
             name = folder.expectations.get("name") if folder.expectations else None
@@ -133,9 +136,13 @@ def _put_aside(
     attempt: AttemptId,
     totals: Sequence[Any],
     violators: Mapping[tuple[int, int], str],
+    hidden: HiddenRows | None,
 ) -> list[Any]:
-    """Makes these records rejects. Returns the new totals, proven against the staging table again."""
-    gone = put_aside(cur, attempt, violators, beside=folder.transform is not None)
+    """Makes these records rejects. Returns the new totals, proven against the rows' own table again."""
+    if hidden:
+        gone = put_aside_behind(cur, attempt, hidden, violators)
+    else:
+        gone = put_aside(cur, attempt, violators, beside=folder.transform is not None)
     after = [
         total._replace(
             written=total.written - gone[total.stream_id].records,
@@ -153,7 +160,11 @@ def _put_aside(
     found = sum(total.quarantined for total in after)
     if found != len(violators):
         raise BadData(f"{found} of {len(violators)} records that an expectation turned away are staged")
-    require_counts(after, staged_totals(cur, attempt))
+    staged = staged_totals(cur, attempt)
+    if hidden:
+        require_left(cur, folder.pipeline, attempt, hidden, after, staged)
+    else:
+        require_counts(after, staged)
     return after
 
 
@@ -172,14 +183,14 @@ def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> l
     ]
 
 
-def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
-    found = judge_beside().ask(at.dsn, folder, attempt)
+def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId, hidden: HiddenRows | None) -> Judgement:
+    found = judge_beside().ask(at.dsn, folder, attempt, hidden)
     if found is not None:
         return found
     _silence("great_expectations")  # its import alone logs two hundred lines, and parts of it set levels of their own
     from lockstep.steps.batch.expectations import judge_rows  # noqa: PLC0415 - Great Expectations takes seconds to import
 
-    return judge_rows(at.dsn, folder, attempt)
+    return judge_rows(at.dsn, folder, attempt, hidden)
 
 
 def _silence(name: str) -> None:

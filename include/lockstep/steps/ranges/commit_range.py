@@ -43,6 +43,8 @@ class RangeCommits:
     columns in which keys were erased. An erasure that comes later refuses the commit (`erased_stays_out`).
     """
 
+    keeps_bytes = False
+
     def __init__(
         self,
         task: RangesOfAttempt,
@@ -57,6 +59,7 @@ class RangeCommits:
         self._task = task
         self._conn = conn
         self._copied: set[int] = set()
+        self._kept: Pieces | None = None
         self._view: LogView | None = None
 
     def reads_on(self) -> None:
@@ -82,12 +85,12 @@ class RangeCommits:
             ranges.copy_range_rows(cur, stream_id, names, rows)
         self._copied.add(stream_id)
 
-    def commit(self, line: ManifestLine, rows: Pieces | None = None) -> RangeOutcome:
+    def commit(self, line: ManifestLine, rows: Pieces | None = None, kept: Pieces | None = None) -> RangeOutcome:
         """Asks the log after the read, then commits the range of the line in one transaction.
 
         Raises `Superseded` when a newer attempt has the batch. A range that data refuses stays as it was.
         """
-        item = self._task.ranges[line.stream_id]
+        item, self._kept = self._task.ranges[line.stream_id], kept
         try:
             starts = self._log_starts(item)
             self._refuse_too_many(item, line)

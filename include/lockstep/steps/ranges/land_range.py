@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, connect, transaction
@@ -14,6 +14,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import hidden, ranges
 from lockstep.ledger.staging.contents import Digests
+from lockstep.ledger.staging.quarantine import copy_raw
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
 from lockstep.steps.ranges.commit_range import RangeCommits, require_copied, require_own_rows
 from lockstep.steps.ranges.task import RangesOfAttempt
@@ -21,7 +22,7 @@ from lockstep.targets import straight
 from lockstep.targets.proof.published import of_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -36,6 +37,12 @@ class RangesWrittenOnce(RangesOfAttempt):
     """One attempt's ranges, whose rows go into the table behind the view `shown`. The pipeline's target is that table."""
 
     shown: str = ""
+    keeps_bytes: bool = False
+    may_cut: bool = False
+
+    def of_part(self, part: Sequence[StreamRange]) -> RangesWrittenOnce:
+        """Returns the same with these ranges, or pieces of them, for one task."""
+        return replace(self, ranges={item.stream_id: item for item in part})
 
     @contextmanager
     def session(self) -> Iterator[RangeLandings]:
@@ -47,20 +54,19 @@ class RangesWrittenOnce(RangesOfAttempt):
             with transaction(conn, PARTITION_ROLE) as cur:
                 ranges.record_task(cur, self.attempt, backend)
                 names = straight(cur, self.pipeline.first, self.columns)
-                landed = hidden.landed_streams(cur, self.attempt)
             if not names:
                 raise Refusal(
                     f"{self.pipeline.name}: {self.pipeline.first.table} was altered while batch {self.attempt.batch_id} "
                     "was read",
                     next_command=f"lockstep run {self.pipeline.name}",
                 )
-            yield self.landings(conn, names, landed)
+            yield self.landings(conn, names)
         finally:
             conn.close()
 
-    def landings(self, conn: connection, names: tuple[str, ...], landed: frozenset[int]) -> RangeLandings:
+    def landings(self, conn: connection, names: tuple[str, ...]) -> RangeLandings:
         """Returns the session of a task that copies into the table."""
-        return RangeLandings(self, conn, names, landed, ())
+        return RangeLandings(self, conn, names, frozenset(), ())
 
 
 class RangeLandings(RangeCommits):
@@ -70,6 +76,17 @@ class RangeLandings(RangeCommits):
     """
 
     _task: RangesWrittenOnce
+
+    @property
+    def keeps_bytes(self) -> bool:  # type: ignore[override]
+        """Returns True if an expectation may quarantine records. Their bytes are then kept until it has judged."""
+        return self._task.keeps_bytes
+
+    def is_committed(self, stream_id: int) -> bool:
+        """Returns True if the offsets were copied. `commit` looks again, and refuses offsets of which a part was."""
+        with suppress(BadData), transaction(self._conn, PARTITION_ROLE) as cur:
+            return hidden.has_landed(cur, self._task.attempt, self._task.ranges[stream_id])
+        return False
 
     def _log_starts(self, _item: StreamRange) -> tuple[int, int]:
         return (0, 0)
@@ -83,8 +100,8 @@ class RangeLandings(RangeCommits):
         task, stream_id = self._task, item.stream_id
         with transaction(self._conn, PARTITION_ROLE, lock_seconds=COMMIT_LOCK_SECONDS) as cur:
             # Once: other tries at this range are over, and none of them has copied it.
-            ranges.lock_range(cur, task.attempt, stream_id)
-            if stream_id in hidden.landed_streams(cur, task.attempt):
+            ranges.lock_range(cur, task.attempt, stream_id, item.offsets.from_offset)
+            if hidden.has_landed(cur, task.attempt, item):
                 return RangeOutcome(stream_id, RangeEnd.FOUND)
             # Results: hidden from the view, as the batch is since its attempt was opened.
             with task.refused():
@@ -92,7 +109,7 @@ class RangeLandings(RangeCommits):
             reach("land.copied")
             # Fenced: the batch is planned, this attempt is its newest, and both stay so until the transaction ends.
             ranges.require_newest_of_range(cur, task.attempt)
-            hidden.land(cur, task.attempt, line, contents, task.shown)
+            hidden.land(cur, task.attempt, item, line, contents, task.shown)
             reach("land.before_commit")
         reach("land.done_unacknowledged")
         self._copied.discard(stream_id)
@@ -106,6 +123,8 @@ class RangeLandings(RangeCommits):
         The table itself is looked at: it holds the rows that were told, and none that another attempt left.
         """
         task, stream_id = self._task, item.stream_id
+        for piece in self._kept() if self._kept else ():
+            copy_raw(cur, task.attempt, piece)
         copied = self._copied_straight(cur, item, rows()) if rows else 0
         rejects, rejected = 0, 0
         if stream_id in self._copied:
@@ -127,4 +146,4 @@ class RangeLandings(RangeCommits):
 
     def _held(self, cur: cursor, item: StreamRange) -> Published:
         task, names = self._task, [column.name for column in self._task.columns]
-        return of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=item.stream_id)
+        return of_ranges(cur, task.pipeline.first, task.attempt, names, stream_id=item.stream_id, within=item.offsets)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class RangesInParts(RangesWrittenOnce):
     """One attempt's ranges, each of which becomes a table of its own. The pipeline's target is the table by batch."""
 
-    def landings(self, conn: connection, names: tuple[str, ...], landed: frozenset[int]) -> PartLandings:
+    def landings(self, conn: connection, names: tuple[str, ...]) -> PartLandings:
         """Returns the session of a task that makes parts."""
-        return PartLandings(self, conn, names, landed, ())
+        return PartLandings(self, conn, names, frozenset(), ())
 
 
 class PartLandings(RangeLandings):

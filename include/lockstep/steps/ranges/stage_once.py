@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, transaction
+from lockstep.core.planning.routes import is_judged
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
@@ -61,6 +62,7 @@ def land_ranges(
         attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
         lane = attempts.lane_of(cur, attempt.batch_id)
         hidden.let_tasks_reject(cur, attempt)
+        has_cut = hidden.has_cut(cur, attempt)  # pieces stay in the way of whole ranges that follow a reader's death
     kind = RangesInParts if rows.parts_of else RangesWrittenOnce
     task = kind(
         dsn=at.dsn,
@@ -75,6 +77,8 @@ def land_ranges(
         log_starts={},
         epochs={},
         shown=folder.pipeline.first.table,
+        keeps_bytes=folder.quarantines,
+        may_cut=rows.parts_of is None and not has_cut and not is_judged(folder.pipeline),
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True

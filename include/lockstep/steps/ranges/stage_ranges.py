@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PLANNER, STAGER, transaction
 from lockstep.core.errors import BadData, CoverageMoved
-from lockstep.core.proof.accounting import Digest, ManifestLine
+from lockstep.core.proof.accounting import nothing
 from lockstep.core.states import RangeEnd
 from lockstep.ledger.batch import attempts
 from lockstep.ledger.batch.one_log import planned_epochs
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockstep.core.engine import Engine, RangeOutcome, RangeTask
-    from lockstep.core.offsets import StreamRange, TopicPartition
+    from lockstep.core.offsets import TopicPartition
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.retention.archive import ArchivedFile
     from lockstep.core.staging import AttemptId, StageWork
@@ -69,7 +69,7 @@ def outcomes_of(engine: Engine, work: StageWork, task: RangeTask) -> list[RangeO
     told = {outcome.stream_id for outcome in outcomes}
     if silent := [item for item in work.ranges if item.stream_id not in told]:
         with task.session() as session:
-            outcomes += [session.commit(_nothing(item)) for item in silent]
+            outcomes += [session.commit(nothing(item)) for item in silent]
     return sorted(outcomes)
 
 
@@ -88,7 +88,3 @@ def _stretches(files: Sequence[ArchivedFile]) -> dict[TopicPartition, tuple[tupl
         where, its = file.offsets.topic_partition, (file.offsets.from_offset, file.offsets.until_offset)
         found[where] = (*found.get(where, ()), its)
     return found
-
-
-def _nothing(item: StreamRange) -> ManifestLine:
-    return ManifestLine(0, item.stream_id, delivered=0, written=0, rejected=0, rows=0, bytes=0, digest=Digest())

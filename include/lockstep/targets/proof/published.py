@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.offsets import OffsetRange
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.staging import AttemptId
 
@@ -65,17 +66,19 @@ def of_ranges(
     *,
     place: int = 0,
     stream_id: int | None = None,
+    within: OffsetRange | None = None,
 ) -> Published:
     """Returns the digests of the batch's rows in the target, looked up by their offsets.
 
-    With a `stream_id` it looks up only that stream.
+    With a `stream_id` it looks up only that stream, and of it only offsets that are `within` a range.
     """
     columns = _columns_of(cur, target, names)
     statement = sql.SQL(Q["digest_of_ranges"]).format(
         target=table_name(target.table),
         row=digests.row_digest(columns, place, marks_deletions=isinstance(target, History)),
     )
-    cur.execute(statement, asdict(attempt) | {"stream_id": stream_id})
+    bounds = {"from_offset": within and within.from_offset, "until_offset": within and within.until_offset}
+    cur.execute(statement, asdict(attempt) | bounds | {"stream_id": stream_id})
     found = every(cur)
     by_stream = {row.stream_id: int(row.digest) for row in found}
     return Published(target.table, columns, by_stream, {row.stream_id: row.rows for row in found})

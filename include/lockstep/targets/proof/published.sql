@@ -3,8 +3,9 @@
 select r.stream_id, coalesce(d.digest, 0) as digest, d.rows
 from lockstep.batch_range r cross join lateral (
     select sum({row}) as digest, count(*) as rows from {target} t
-    where t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
-      and t._batch = r.batch_id) d
+    where t._stream = r.stream_id and t._batch = r.batch_id
+      and t._offset >= coalesce(%(from_offset)s::bigint, lower(r.offsets))
+      and t._offset < coalesce(%(until_offset)s::bigint, upper(r.offsets))) d
 where r.batch_id = %(batch_id)s and (%(stream_id)s is null or r.stream_id = %(stream_id)s)
 
 -- name: digest_of_part
