@@ -37,8 +37,9 @@ def close(s: str = "s") -> str:
 
 def land(s: str = "s", rows: int = 1) -> str:
     return (
-        "insert into lockstep.landed (batch_id, token, stream_id, rows, rows_digest, shape_id) "
-        f"values (%(b)s, %(t)s, %({s})s, {rows}, 0, (select min(shape_id) from lockstep.shape)); "
+        "insert into lockstep.landed (batch_id, token, stream_id, offsets, rows, rows_digest, shape_id) "
+        f"select %(b)s, %(t)s, %({s})s, r.offsets, {rows}, 0, (select min(shape_id) from lockstep.shape) "
+        f"from lockstep.batch_range r where r.batch_id = %(b)s and r.stream_id = %({s})s; "
     )
 
 
