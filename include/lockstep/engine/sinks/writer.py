@@ -30,7 +30,7 @@ RAW_NAMES = [name for name, _ in RAW_COLUMNS if name != "_task"]
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The destination of a task's rows. `dsn` connects as the stager and sets the time-outs of a staging session.
+    """The destination of a task's rows. `dsn` is one for staging.
 
     `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
     """
