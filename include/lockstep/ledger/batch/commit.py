@@ -144,7 +144,7 @@ def end_backend(cur: cursor, attempt: AttemptId) -> None:
 def end_backends(cur: cursor, recorded: Sequence[Any]) -> None:
     """Ends connections that are still the ones that were recorded. Goes on as the login itself.
 
-    A role of a run may not end a login's connection, and a login that inherits nothing may not read who that is.
+    A role of a run may not end a login's connection. A login that inherits nothing may not read whose it is.
     """
     become(cur, "none")
     starts = {"pids": [row.pid for row in recorded], "starts": [row.backend_start for row in recorded]}
