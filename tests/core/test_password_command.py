@@ -45,7 +45,7 @@ def test_the_line_that_it_prints_is_the_password(command, expected, why):
     assert PasswordCommands().ask(command) == expected, why
 
 
-def test_no_shell_reads_it():
+def test_it_is_split_as_a_shell_splits():
     words = python("import sys; print(sys.argv[1:])", "a b", "$HOME", "*;|")
     assert PasswordCommands().ask(words) == "['a b', '$HOME', '*;|']"
 

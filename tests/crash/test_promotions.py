@@ -25,7 +25,7 @@ from support.scenes.drill import Drill, write_folder
 from support.scenes.here import Here
 from support.servers.pair import Pair
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 PROMOTIONS = 100
 RECORDS = 10  # a round
 ROWS = "select count(*), count(distinct n), sum(n) from public.drill"
