@@ -31,7 +31,7 @@ from lockstep.core.pipeline.definition import Append, Json, Pipeline
 from lockstep.dev.servers import cluster, kafka, ports, postgres, processes
 from lockstep.steps.inspect.doctor import Places, doctor
 from support.fakes.pooler import Pooler
-from support.scenes.command_line import TARGET
+from support.scenes.command_line import TARGET, Said
 from support.servers.three_brokers import ThreeBrokers
 
 pytestmark = pytest.mark.long
@@ -87,14 +87,20 @@ def test_a_transaction_pooler_is_told(lockstep, server, servers):
 
     def pooled(dsn: str) -> str | None:
         lockstep.environ(LOCKSTEP_DSN=dsn)
+        run.append(lockstep("reap"))
         findings = lockstep("doctor", "orders", "--json").document["findings"]
         return next((f["severity"] for f in findings if f["check"] == "pooler"), None)
 
+    run: list[Said] = []
     pooler = Pooler(server.port, "lockstep", "lockstep")
     through = pooled(f"host=127.0.0.1 port={pooler.port} user=lockstep dbname=lockstep")
     pooler.close()
 
     assert (through, pooled(server.dsn)) == ("problem", None)
+    assert [said.code for said in run] == [1, 0]
+    assert "a pooler that gives a session another connection for each transaction" in run[0].err
+    assert "Next: set pool_mode to session there" in run[0].err
+    assert run[0].err.count("\n") == 1
 
 
 def test_a_standby_is_told(lockstep, server, servers):

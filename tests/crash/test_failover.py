@@ -13,19 +13,19 @@ import psycopg2
 import pytest
 from psycopg2 import sql
 
+from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka.broker import Broker
-from lockstep.adapters.postgres import connect
-from lockstep.core.errors import Refusal
+from lockstep.adapters.postgres import connect, connect_as_is
+from lockstep.core.errors import Unreachable
 from lockstep.core.health.findings import Check
 from lockstep.core.health.replication_findings import replication_findings
+from lockstep.engine.sinks.session import staging_session
 from lockstep.ledger.admin.replication import replication_facts
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.attempt import resolve
 from lockstep.steps.changes.restored import restored
 from lockstep.steps.upkeep.reap import reap
 from simulation.child import Child
-from support.scenes.decision_facts import ORDERS
 from support.scenes.drill import Drill, write_folder
 from support.scenes.here import ME, Here
 from support.servers.pair import Pair
@@ -227,11 +227,28 @@ def test_synchronous_a_process_whose_primary_died_ends_its_commit_at_the_survivo
         finish(one.on(survivor), COMMON + made_by(LATER))
 
 
-def test_restored_is_refused_on_a_standby_for_nothing_was_restored_there(pair):
-    broker = Broker("127.0.0.1:1")  # no client asks it
-    with closing(connect(pair.standby.dsn)) as conn, pytest.raises(Refusal, match="database is a standby") as refused:
-        restored(conn, broker, ORDERS, None, ME)
-    assert refused.value.next_command == "promote it, or point LOCKSTEP_DSN at the primary"
+def test_a_standby_is_refused_and_a_dsn_of_several_servers_leads_past_it(pair):
+    said = "the ledger's database is a standby: it cannot be written, and may show an older state"
+    with pytest.raises(Unreachable, match=said) as refused:
+        connect(pair.standby.dsn)
+    assert "the primary" in str(refused.value.next_command)
+    with pytest.raises(ConnectionError, match="read-only"), staging_session(staging_dsn(pair.standby.dsn, "t")) as cur:
+        cur.execute("create table lockstep_staging.t (n int)")
+
+    first, then = (f"127.0.0.1:{port}" for port in (pair.standby.port, pair.primary.port))
+    several = re.sub(r"@[^/]+/", f"@{first},{then}/", pair.primary.dsn)
+    for dsn in (several, f"{several}?target_session_attrs=read-write"):
+        with closing(connect(dsn)) as conn, staging_session(staging_dsn(dsn, "t")) as cur:
+            cur.execute("select inet_server_port()")
+            assert (conn.info.port, cur.fetchone()) == (pair.primary.port, (pair.primary.port,))
+    for attrs in ("any", "prefer-standby"):
+        with pytest.raises(Unreachable, match=said):
+            connect(f"{several}?target_session_attrs={attrs}")
+    pair.kill_primary()
+    with pytest.raises(
+        Unreachable, match=rf"port {pair.primary.port} failed: .*; .*session is read-only|session is read-only; .*"
+    ):
+        connect(several)
 
 
 def test_the_doctor_sees_how_the_standby_streams(pair):
@@ -248,6 +265,6 @@ def test_the_doctor_sees_how_the_standby_streams(pair):
     assert found() is None
     pair.synchronous(names="somebody_else")
     assert found() == ("problem", "somebody_else, and no standby is synchronous now")
-    with closing(connect(pair.standby.dsn)) as conn:
+    with closing(connect_as_is(pair.standby.dsn)) as conn:
         facts = replication_facts(conn, pair.dsn)
     assert (facts.hosts, facts.session) == (2, "read-write")

@@ -13,8 +13,11 @@ import psycopg2
 import pytest
 from psycopg2 import errors
 
-from lockstep.adapters.postgres import connect
+from lockstep.adapters.postgres import OWNER, STAGER, connect, transaction
+from lockstep.core.staging import AttemptId
 from lockstep.ledger.migrate import require_migrated
+from lockstep.steps.attempt.opening import end_older
+from lockstep.steps.attempt.resolve import _end_committer
 
 ROLES = ("planner", "stager", "committer", "partition", "reader")
 
@@ -41,6 +44,26 @@ def test_every_step_works_for_a_login_that_inherits_nothing(drill, bare):
     assert answer["decision"] == "Idle"
     assert drill.ask("select count(*) from public.drill") == [(150,)]
     assert drill.violations() == []
+
+
+def test_it_ends_connections_that_older_attempts_have_left(drill, bare):
+    bare.run()
+    left = connect(bare.dsn)
+    record = "insert into lockstep.task_backend select batch_id, token, %s, %s from lockstep.attempt"
+    with left, left.cursor() as cur:
+        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
+        backend = cur.fetchone()
+    with closing(connect(drill.dsn)) as conn, transaction(conn, OWNER) as cur:
+        cur.execute(record, backend)
+
+    with closing(connect(bare.dsn)) as conn, transaction(conn, STAGER) as cur:
+        end_older(cur, 1)
+        cur.execute("select current_user::text")
+        assert cur.fetchone() == (STAGER,)
+    _end_committer(bare.dsn, AttemptId(1, 1))  # whose connection is gone
+
+    assert drill.ask("select pid from pg_stat_activity where pid = %s", backend[0]) == []
+    left.close()
 
 
 def test_every_step_works_for_it_on_spark_too(drill, bare):

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, staging_dsn, transaction
+from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.connection.opened import open_stager
+from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
@@ -219,7 +221,7 @@ def test_who_still_writes_into_the_staging_table_is_ended(by_batch, drill, monke
     monkeypatch.setattr(committing, "COMMIT_LOCK_SECONDS", 0.5)
     here = by_batch()
     attempt = staged(here)
-    with closing(psycopg2.connect(staging_dsn(drill.dsn, attempt.stager))) as zombie:
+    with closing(open_stager(staging_dsn(drill.dsn, attempt.stager))) as zombie:
         zombie.cursor().execute(LOSING.format(table=f"{STAGING_SCHEMA}.{attempt.table}"))
         commit(here.at, here.folder, attempt)
         with pytest.raises(psycopg2.OperationalError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, datetime
 
-import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.connection.opened import open_stager
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.migrate import migrate_target
@@ -37,7 +37,7 @@ def test_of_two_targets_only_the_winners_rows_become_partitions(drill, loses):
     who = Caller("me")
     batch_id = plan(here.at.conn, here.at.broker, here.folder, who, datetime.now(UTC)).batch_id
     attempt = stage(here.at, here.engine, here.folder, batch_id, who)
-    with closing(psycopg2.connect(staging_dsn(drill.dsn, attempt.stager))) as conn, conn, conn.cursor() as cur:
+    with closing(open_stager(staging_dsn(drill.dsn, attempt.stager))) as conn, conn, conn.cursor() as cur:
         for name in loses:
             cur.execute(LOST.format(table=f"{STAGING_SCHEMA}.{attempt.beside(names.index(name))}"))
     validate(here.at, here.folder, attempt)

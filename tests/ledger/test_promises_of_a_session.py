@@ -12,7 +12,8 @@ import pytest
 
 import lockstep
 from lockstep.adapters import postgres as adapter
-from lockstep.adapters.postgres import READER, connect, staging_dsn, transaction
+from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.dev.servers.postgres import remove_server, start
 from lockstep.engine.sinks.session import staging_session
@@ -161,7 +162,7 @@ def test_a_transaction_that_is_left_alone_is_ended_by_the_server(database):
 
 
 def test_a_connection_that_is_lost_while_its_settings_are_asked_for_is_one_line(database, monkeypatch):
-    def cut(conn):
+    def cut(conn, _dsn, _place):
         with conn, conn.cursor() as cur:
             cur.execute("select pg_terminate_backend(pg_backend_pid())")
 

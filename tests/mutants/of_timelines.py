@@ -151,13 +151,6 @@ MUTANTS = [
         long=True,
     ),
     one(
-        "restored is said of a standby",
-        "a person would be sent to plan on a server that cannot be written",
-        "tests/crash/test_failover.py::test_restored_is_refused_on_a_standby_for_nothing_was_restored_there",
-        Edit("steps/changes/restored.py", "        if ledger.is_standby(cur):", "        if cur is None:"),
-        long=True,
-    ),
-    one(
         "restored is said where nothing was planned",
         "the decision would say that nothing is gone, and nothing was compared",
         f"{SAID}test_a_pipeline_that_was_never_planned_is_refused",

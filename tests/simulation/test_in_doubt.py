@@ -10,8 +10,12 @@ import pytest
 
 from lockstep.adapters.postgres import transaction
 from lockstep.core.errors import Unreachable
+from lockstep.core.planning.decisions import Start
 from lockstep.ledger.batch import commit as ledger
 from lockstep.steps.attempt import resolve
+from lockstep.steps.batch.outcome import complete_report
+from lockstep.steps.batch.run import RunReport
+from lockstep.steps.context import Context
 from simulation.scene import told
 
 
@@ -53,6 +57,19 @@ def test_when_time_is_up_nothing_is_claimed(scene, attempt, monkeypatch):
     said = told(lambda: resolve.was_committed(scene.at, attempt))
     assert "was committed is not known: the database is away" in said
     assert time.monotonic() - began < 5
+
+
+def test_a_ledger_that_goes_away_behind_a_commit_leaves_no_doubt(scene, attempt):
+    scene.commit(attempt)
+    gone, report = Context("host=127.0.0.1 port=1", scene.at.broker), RunReport("p", Start(()), attempt.batch_id)
+    said = told(lambda: complete_report(gone, scene.folder.pipeline, report))
+    assert said.startswith(
+        f"Unreachable: p: batch {attempt.batch_id} is committed, and its figures cannot be read: "
+    ), said
+    assert said.endswith(f"  Next: lockstep batch {attempt.batch_id}")
+
+    report.superseded = "another run has it"
+    assert " is committed" not in told(lambda: complete_report(gone, scene.folder.pipeline, report))
 
 
 def test_only_the_very_connection_that_commits_is_ended(scene, attempt):

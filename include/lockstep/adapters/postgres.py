@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-from psycopg2 import errors, sql
-from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
+from psycopg2 import errors
+from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError
 from psycopg2.extras import NamedTupleCursor
 
+from lockstep.adapters.connection.dsn import CONNECT_SECONDS, SILENT_SECONDS, parts_and_command, patience
+from lockstep.adapters.connection.opened import open_connection
 from lockstep.adapters.os_user import OS_USER_SETTING, os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import LockTimeout, Refusal, Unreachable
@@ -29,12 +31,10 @@ READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 TARGETS_ROLE = "lockstep_targets"
 DEFAULT_LOCK_SECONDS = 10.0
-STAGING_SECONDS = 600
-CONNECT_SECONDS = 10
 IDLE_SECONDS = 5.0  # a session that idles in a transaction for so long loses the transaction and its locks
 HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # a trigger may say these at COMMIT. A warning is the server's own.
+POOLED_BY_SESSION: set[str] = set()  # addresses of poolers that give each connection a backend of its own
 UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")  # waits for locks are bounded instead
-SILENT_SECONDS = 30  # sent data is acknowledged by then, or the connection counts as dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ LEDGER_PLACE = Place()
 
 
 def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) -> connection:
-    """Opens a direct connection with durable commits and read committed isolation.
+    """Opens a connection of one backend, with durable commits and read committed isolation, to a server that can be written.
 
-    Raises `Unreachable` if Postgres is away, and `Refusal` if it could lose commits or read old rows.
+    Raises `Unreachable` if Postgres is away or a standby, and `Refusal` if it could lose commits or read old rows.
     """
     conn = connect_as_is(dsn, name=name, place=place)
     try:
-        _assert_promises(conn)
+        _assert_promises(conn, dsn, place)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         conn.close()
         raise Unreachable(f"{place.called} went away: {last_line(error)}", next_command=place.next_command) from None
@@ -67,24 +67,24 @@ def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) ->
 
 
 def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) -> connection:
-    """Opens a direct connection without checking its settings, to inspect them. Work needs `connect`.
+    """Opens a connection without checking its settings, to inspect them. Work needs `connect`.
 
     Raises `Unreachable` if Postgres is away, and `Refusal` if the DSN cannot be read. Neither repeats a secret.
     """
     try:
-        parts = parse_dsn(dsn)
+        parts, _ = parts_and_command(dsn)
     except psycopg2.ProgrammingError:
         raise Refusal(
             f"{place.variable} cannot be read as a connection string (it is not shown: it may hold a password)",
             next_command=f"set {place.variable} to postgresql://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX",
         ) from None
     try:
-        conn: connection = psycopg2.connect(
+        conn: connection = open_connection(
             dsn,
             application_name=name,
             connect_timeout=CONNECT_SECONDS,
             cursor_factory=NamedTupleCursor,
-            **_patience("keepalives_"),
+            **patience("keepalives_"),
             tcp_user_timeout=SILENT_SECONDS * 1000,
         )
         # Otherwise a function in another schema of the path would be called if it fits better than Postgres's own.
@@ -157,61 +157,37 @@ def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
             conn.isolation_level = None
 
 
-def ensure_database(dsn: str, name: str, **settings: str) -> None:
-    """Creates a database of this name on the same server, owned by the login. Keeps the contents of an existing one."""
-    conn = connect(dsn)
-    conn.autocommit = True
-    try:
-        with conn.cursor() as cur:
-            cur.execute("select 1 from pg_database where datname = %s", (name,))
-            if cur.fetchone() is None:
-                cur.execute(sql.SQL("create database {name}").format(name=sql.Identifier(name)))
-            for setting, value in settings.items():
-                alter = sql.SQL("alter database {name} set {setting} to {value}")
-                cur.execute(
-                    alter.format(name=sql.Identifier(name), setting=sql.Identifier(setting), value=sql.Literal(value))
-                )
-    finally:
-        conn.close()
+def backends_of(conn: connection, dsn: str, place: Place = LEDGER_PLACE) -> tuple[int, int, int]:
+    """Returns the backend of this connection, the same again, and that of another connection asked in between.
+
+    A pooler that shares backends answers both connections alike, or this one with two.
+    """
+
+    def backend(of: connection) -> int:
+        with transaction(of, None, place=place) as cur:
+            cur.execute("select pg_backend_pid()")
+            return int(cur.fetchone()[0])
+
+    with closing(connect_as_is(dsn, name="lockstep pooler", place=place)) as other:
+        first, theirs = backend(conn), backend(other)
+        return first, backend(conn), theirs
 
 
-def parameters_of(dsn: str) -> dict[str, str]:
-    """Returns the parameters of a DSN by libpq's names."""
-    return dict(parse_dsn(dsn))
+def _require_own_backend(conn: connection, dsn: str, place: Place) -> None:
+    """Refuses a pooler that shares backends between sessions. Asks once for each address of this process."""
+    if dsn in POOLED_BY_SESSION:
+        return
+    first, again, other = backends_of(conn, dsn, place)
+    if first != again or first == other:
+        raise Refusal(
+            f"{place.called} is behind a pooler that gives a session another connection for each transaction: settings, "
+            "and the connections that the ledger records, would be another session's",
+            next_command=f"set pool_mode to session there, or {place.variable} to Postgres itself",
+        )
+    POOLED_BY_SESSION.add(dsn)
 
 
-def way_to(dsn: str) -> tuple[list[str], str]:
-    """Returns the hosts that a DSN names, without sockets, and its sslmode. Both are empty if it names none."""
-    parts = parse_dsn(dsn)
-    return [host for host in parts.get("host", "").split(",") if not host.startswith("/")], parts.get("sslmode", "")
-
-
-def staging_dsn(dsn: str, name: str) -> str:
-    """Returns an executor's DSN: as the stager, with timeouts for a COPY that is never read."""
-    options = (
-        f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC -c search_path=pg_catalog,pg_temp"
-    )
-    options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # it waits for Kafka between two copies
-    # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
-    options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())
-    given = parse_dsn(dsn).get("options", "")
-    return make_dsn(
-        dsn,
-        options=f"{given} {options}".strip(),
-        application_name=name,
-        connect_timeout=CONNECT_SECONDS,
-        **_patience("keepalives_"),
-        tcp_user_timeout=SILENT_SECONDS * 1000,
-    )
-
-
-def _patience(prefix: str) -> dict[str, Any]:
-    """Returns keepalive settings, by which either end detects a peer that is silent for `SILENT_SECONDS`."""
-    idle, interval = max(1, SILENT_SECONDS // 3), max(1, SILENT_SECONDS // 6)
-    return {f"{prefix}idle": idle, f"{prefix}interval": interval, f"{prefix}count": 3}
-
-
-def _assert_promises(conn: connection) -> None:
+def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
     with conn, conn.cursor() as cur:
         cur.execute("set timezone = 'UTC'")
         cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
@@ -220,18 +196,31 @@ def _assert_promises(conn: connection) -> None:
         unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
         cur.execute(unbounded, (list(UNBOUNDED),))
         for name, value in (
-            _patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
+            patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
         ).items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute(
             "select current_setting('synchronous_commit') as durable,"
             " current_setting('default_transaction_isolation') as isolation,"
-            " current_setting('session_replication_role') as replication_role"
+            " current_setting('session_replication_role') as replication_role,"
+            " current_setting('transaction_read_only') as read_only, pg_is_in_recovery() as standby, pg_backend_pid() as pid"
         )
         found: Any = cur.fetchone()
         if found.durable in {"on", "remote_apply"}:
             # Once more, by the session itself: from now on no reload of the server's settings can weaken it.
             cur.execute("select set_config('synchronous_commit', %s, false)", (found.durable,))
+    if found.standby:
+        raise Unreachable(
+            f"{place.called} is a standby: it cannot be written, and may show an older state",
+            next_command=f"set {place.variable} to the primary, or to all servers with target_session_attrs=read-write",
+        )
+    if found.read_only == "on":
+        raise Unreachable(
+            f"{place.called} is read-only for this login: default_transaction_read_only is on",
+            next_command=f"set default_transaction_read_only to off, or {place.variable} to the primary",
+        )
+    if found.pid != conn.info.backend_pid:  # a pooler gives out numbers of its own
+        _require_own_backend(conn, dsn, place)
     if found.durable not in {"on", "remote_apply"}:
         raise Refusal(
             f"synchronous_commit is {found.durable}: acknowledged commits could be lost; set it to on for this login",

@@ -27,8 +27,9 @@ def without_values(error: DatabaseError) -> tuple[str, str]:
 
 
 def without_secrets(error: Exception, parts: dict[str, str]) -> str:
-    """Returns a driver's last line, unless it repeats a password, or an unescaped piece of one."""
-    said, secret = last_line(error), parts.get("password")
+    """Returns what each server of a DSN answered, unless that repeats a password, or an unescaped piece of one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.startswith("connection to server")]
+    said, secret = "; ".join(lines) or last_line(error), parts.get("password")
     open_anyway = {parts.get(name) for name in ("user", "host", "dbname")}
     odd = (
         "@" in parts.get("host", "") + parts.get("dbname", "") or not parts.get("port", "0").replace(",", "").isdigit()

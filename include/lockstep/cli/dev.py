@@ -86,7 +86,7 @@ def env_command(as_json: AsJson = False) -> None:
     for part, given in ((known.postgres, "LOCKSTEP_DSN"), (known.broker, "LOCKSTEP_KAFKA")) if known else ():
         if not ENVIRONMENT.get(given) and not (part and part.lives):
             raise Refusal("the stack is down.", next_command=stack.UP)
-    document = {"dsn": systems.dsn(), "kafka": systems.kafka()}
+    document = {"dsn": systems.plain_dsn(), "kafka": systems.kafka()}
     if address := ENVIRONMENT.get("LOCKSTEP_REGISTRY"):
         document["registry"] = address
     if remote := systems.spark_remote():

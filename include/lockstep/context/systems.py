@@ -35,7 +35,14 @@ AIRFLOW_PATIENCE = 2.0
 
 
 def dsn() -> str:
-    """Returns the DSN of the ledger's database."""
+    """Returns the DSN of the ledger's database, with the command for its password if there is one."""
+    from lockstep.adapters.connection.dsn import with_password_command
+
+    return with_password_command(plain_dsn(), settings_of().password_command)
+
+
+def plain_dsn() -> str:
+    """Returns the DSN of the ledger's database, as libpq reads it."""
     return settings_of().dsn or _of_stack("dsn", "LOCKSTEP_DSN", "database")
 
 
@@ -125,7 +132,7 @@ def paused_dags() -> dict[str, bool]:
     from lockstep.dev.servers import stack
 
     known = stack.find_stack()
-    if known is None or known.dsn is None or known.dsn != dsn():
+    if known is None or known.dsn is None or known.dsn != plain_dsn():
         return {}
     from lockstep.dev.servers import airflow
     from lockstep.dev.servers.airflow_api import paused

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(os.environ)  # as it is now, and to read only
+DSN_COMMAND = "LOCKSTEP_DSN_PASSWORD_COMMAND"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
 DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
@@ -25,6 +26,7 @@ class Settings:
     """
 
     dsn: str = field(default="", repr=False)
+    password_command: str = field(default="", repr=False)
     targets_dsn: str = field(default="", repr=False)
     kafka: str = ""
     kafka_options: str = field(default="", repr=False)
@@ -44,6 +46,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
 
     return Settings(
         dsn=environ.get("LOCKSTEP_DSN", ""),
+        password_command=of(DSN_COMMAND),
         targets_dsn=environ.get("LOCKSTEP_TARGETS_DSN", ""),
         kafka=environ.get("LOCKSTEP_KAFKA", ""),
         kafka_options=of(KAFKA_OPTIONS),

@@ -13,7 +13,8 @@ import psycopg2
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
-from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.connection.opened import open_stager
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import RangeOutcome, RangeTask
 from lockstep.core.errors import BadData, Unreachable
@@ -114,7 +115,7 @@ class PlainEngine:
         good = [line for line in rows.getvalue().splitlines(keepends=True) if line.split("\t")[6] == "\\N"]
         try:
             dsn = staging_dsn(self.dsn, work.stager)
-            with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+            with closing(open_stager(dsn)) as conn, conn, conn.cursor() as cur:
                 for place, (table, _) in enumerate(work.tables):
                     staged = io.StringIO("".join(good) if place else rows.getvalue())
                     cur.copy_expert(f"copy {STAGING_SCHEMA}.{table} from stdin", staged)

@@ -36,12 +36,12 @@ class Pair:
         self.set_primary("select pg_reload_conf()")
         with closing(connect(self.primary.dsn)) as conn:
             migrate(conn)
-        self._copy()
+        folder = self.standby_home.resolve() / "postgres"
+        folder.mkdir(parents=True)
+        shutil.copy(self.primary_home.resolve() / "postgres" / "secret.json", folder / "secret.json")
+        self._copy(folder)
         self.standby = postgres.start(self.standby_home)
-        until = time.monotonic() + 30
-        while not self.ask(self.primary, SENDERS):
-            assert time.monotonic() < until, "the standby never streamed"
-            time.sleep(0.05)
+        self._until(self.primary, SENDERS, "the standby never streamed")
 
     @property
     def dsn(self) -> str:
@@ -49,13 +49,37 @@ class Pair:
         ports = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}"
         return re.sub(r"@[^/]+/", f"@{ports}/", self.primary.dsn) + "?target_session_attrs=read-write"
 
-    def synchronous(self, *, names: str = "*") -> None:
+    def synchronous(self, *, names: str = "*", on: str = "on") -> None:
+        self.set_primary(f"alter system set synchronous_commit = '{on}'")
         self.set_primary(f"alter system set synchronous_standby_names = '{names}'")
         self.set_primary("select pg_reload_conf()")
-        until = time.monotonic() + 20
-        while names == "*" and self.ask(self.primary, "select sync_state from pg_stat_replication") != [("sync",)]:
-            assert time.monotonic() < until, "the standby never became synchronous"
-            time.sleep(0.05)
+        if names == "*":
+            synchronous = "select 1 from pg_stat_replication where sync_state = 'sync' having count(*) = 1"
+            self._until(self.primary, synchronous, "the standby never became synchronous")
+
+    def fail_over(self, *, dies_first: bool) -> None:
+        """Ends the primary and promotes the standby, in either order. What it had acknowledged, the survivor has."""
+        if dies_first:
+            self.kill_primary()
+        self.promote()
+        if not dies_first:
+            self.kill_primary()
+
+    def rebuild(self) -> None:
+        """Makes the dead primary a standby of the survivor, at its old port, and lets the two change names."""
+        port, folder = self.primary.port, self.primary_home.resolve() / "postgres"
+        self.primary, self.standby = self.standby, self.primary
+        self.primary_home, self.standby_home = self.standby_home, self.primary_home
+        shutil.rmtree(cluster.site(folder, cluster.account()) / "data")
+        self._copy(folder)
+        self.standby = postgres.start(self.standby_home, port)
+        self._until(self.primary, SENDERS, "the standby never streamed")
+
+    def commit_waits(self) -> None:
+        """Waits until a COMMIT on the primary waits for the standby."""
+        self._until(
+            self.primary, "select 1 from pg_stat_activity where wait_event = 'SyncRep'", "no COMMIT ever waited"
+        )
 
     def freeze(self) -> None:
         """Stops the stream to the standby. From here on, commits are on the primary alone."""
@@ -71,11 +95,11 @@ class Pair:
 
     def caught_up(self) -> None:
         """Waits until the standby has replayed all that the primary wrote."""
-        (end,) = self.ask(self.primary, "select pg_current_wal_lsn()")[0]
-        until = time.monotonic() + 20
-        while not self.ask(self.standby, f"select pg_last_wal_replay_lsn() >= '{end}'")[0][0]:
-            assert time.monotonic() < until, "the standby fell behind"
-            time.sleep(0.02)
+        self._until(self.standby, self._has("replay"), "the standby fell behind")
+
+    def received(self) -> None:
+        """Waits until the standby has on its disk all that the primary wrote."""
+        self._until(self.standby, self._has("receive"), "the standby fell behind")
 
     def promote(self) -> str:
         """Makes the standby a primary. Returns its DSN."""
@@ -103,11 +127,18 @@ class Pair:
         for home in (self.primary_home, self.standby_home):
             postgres.remove_server(home)
 
-    def _copy(self) -> None:
+    def _has(self, what: str) -> str:
+        (end,) = self.ask(self.primary, "select pg_current_wal_lsn()")[0]
+        return f"select 1 where pg_last_wal_{what}_lsn() >= '{end}'"
+
+    def _until(self, server: postgres.Server, query: str, otherwise: str) -> None:
+        until = time.monotonic() + 30
+        while not self.ask(server, query):
+            assert time.monotonic() < until, otherwise
+            time.sleep(0.02)
+
+    def _copy(self, folder: Path) -> None:
         """Copies the standby's data with pg_basebackup to where the dev server looks for its own."""
-        folder = self.standby_home.resolve() / "postgres"
-        folder.mkdir(parents=True)
-        shutil.copy(self.primary_home.resolve() / "postgres" / "secret.json", folder / "secret.json")
         owner = cluster.account()
         place = cluster.site(folder, owner)
         binaries = programs.within_reach(programs.find_postgres(os.environ, None), place, owner)

@@ -10,10 +10,11 @@ from urllib.parse import quote, urlencode
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowNotFoundException
+from lockstep.adapters.connection.dsn import with_password_command
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
 from lockstep.core.pipeline.stores import Files, connection_of
-from lockstep.core.settings import ENVIRONMENT
+from lockstep.core.settings import ENVIRONMENT, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +60,9 @@ def connection_environment(
 
 
 def connection_dsn(postgres_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> str:
-    """Returns the DSN of the ledger's database."""
-    return environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+    """Returns the DSN of the ledger's database, with the command for its password if there is one."""
+    dsn = environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+    return with_password_command(dsn, settings_of(environ).password_command)
 
 
 def _connection(conn_id: str, variable: str) -> Connection:

@@ -109,7 +109,8 @@ def locks_without_hashes(project: Path) -> list[str]:
 
 
 def _of_database() -> tuple[str, list[str] | None, int | None, ServerPath | None]:
-    from lockstep.adapters.postgres import connect_as_is, way_to
+    from lockstep.adapters.connection.dsn import way_to
+    from lockstep.adapters.postgres import connect_as_is
     from lockstep.core.health.replication_findings import SYNCHRONOUS
     from lockstep.ledger.admin.facts import ledger_facts
     from lockstep.ledger.admin.replication import replication_facts

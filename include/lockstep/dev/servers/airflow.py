@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import ensure_database
+from lockstep.adapters.connection.create import ensure_database
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.dev.private import private_folder

@@ -6,8 +6,9 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
-from psycopg2 import sql
+from psycopg2 import errors, sql
 
+from lockstep.adapters.connection.opened import open_stager
 from lockstep.core.staging import COPY_SIZE
 from lockstep.engine.sinks.copy_binary import copy_binary
 
@@ -17,21 +18,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from psycopg2.extensions import cursor
 
-# Only servers since Postgres 17 know it, so it cannot stand among a connection's options.
-NO_TRANSACTION_TIMEOUT = "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'"
-
 
 @contextmanager
 def staging_session(dsn: str) -> Iterator[Any]:
-    """Commits when the block ends. `dsn` sets the role and the statement timeout.
+    """Commits when the block ends. The session is the stager's.
 
-    Raises `ConnectionError` if Postgres is away or has no room.
+    Raises `ConnectionError` if Postgres is away, has no room, or is a standby now.
     """
     try:
-        with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
-            cur.execute(NO_TRANSACTION_TIMEOUT)
+        with closing(open_stager(dsn)) as conn, conn, conn.cursor() as cur:
             yield cur
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+    except (psycopg2.OperationalError, psycopg2.InterfaceError, errors.ReadOnlySqlTransaction) as error:
         raise ConnectionError(str(error)) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.core.engine import RangeTask
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.writer import Writer

@@ -29,7 +29,7 @@ BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the t
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The destination of a task's rows. `dsn` connects as the stager and sets the time-outs of a staging session.
+    """The destination of a task's rows. `dsn` is one for staging.
 
     `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import connect_as_is, transaction
+from lockstep.adapters.postgres import backends_of, transaction
 from lockstep.core.health.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.health.findings import Check
 from lockstep.core.health.ledger_findings import LedgerFacts, TargetFacts
@@ -65,7 +65,7 @@ def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
         version=server.version,
         settings=settings,
         standby=server.standby,
-        backends=_backends(conn, dsn),
+        backends=Backends(conn.info.backend_pid, *backends_of(conn, dsn)),
         room=room,
         longest_idle=None if idle is None else timedelta(seconds=idle),
     )
@@ -125,26 +125,6 @@ def flow(cur: cursor, pipeline: str) -> Flow:
     batches = tuple(PastBatch(int(row.offsets), row.seconds) for row in every(cur))
     past = PastBatches(batches, sum(row.records / row.seconds for row in long) or None, size)
     return Flow(size, max((row.bytes / row.seconds for row in long), default=None), past)
-
-
-def _backends(conn: connection, dsn: str) -> Backends:
-    """Asks a second connection for its backend while the first is idle.
-
-    A pooler that shares backends answers twice alike.
-    """
-    first = _backend(conn)
-    other = connect_as_is(dsn, name="lockstep doctor")
-    try:
-        theirs = _backend(other)
-        return Backends(conn.info.backend_pid, first, _backend(conn), theirs)
-    finally:
-        other.close()
-
-
-def _backend(conn: connection) -> int:
-    with transaction(conn, None) as cur:
-        cur.execute(Q["backend"])
-        return int(one(cur).pid)
 
 
 def _applied(conn: connection, roles: dict[str, bool]) -> dict[int, str] | None:

@@ -3,10 +3,6 @@
 select current_user as login, current_database() as database, current_setting('server_version_num')::int as version,
     pg_is_in_recovery() as standby
 
--- name: backend
--- The backend that serves this very statement.
-select pg_backend_pid() as pid
-
 -- name: settings
 -- What is in force for this session and where it was set; a session's own `set` is not among it.
 select name, reset_val as value, source from pg_settings where name = any(%(names)s::text[])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psycopg2.extensions import parse_dsn
-
+from lockstep.adapters.connection.dsn import parts_and_command
 from lockstep.adapters.postgres import transaction
 from lockstep.core.health.replication_findings import ReplicationFacts, Standby
 from lockstep.ledger.queries import queries
@@ -24,6 +23,6 @@ def replication_facts(conn: connection, dsn: str) -> ReplicationFacts:
         server = one(cur)
         cur.execute(Q["standbys"])
         standbys = tuple(Standby(row.name, row.sync_state) for row in every(cur))
-    parts = parse_dsn(dsn)
+    parts, _ = parts_and_command(dsn)
     hosts = parts.get("host", "").count(",") + 1
     return ReplicationFacts(server.login, server.names, standbys, hosts, parts.get("target_session_attrs", "any"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 from psycopg2.extras import Json
 
+from lockstep.adapters.postgres import become
 from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
 from lockstep.core.states import AttemptState, Lane
@@ -16,7 +17,7 @@ from lockstep.ledger.rows import every, maybe, one
 from lockstep.ledger.staging.staged import staging
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -135,8 +136,19 @@ def close(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:
 
 
 def end_backend(cur: cursor, attempt: AttemptId) -> None:
-    """Ends the connection that was committing this attempt, if it is still the one that was recorded."""
-    cur.execute(Q["end_backend"], asdict(attempt))
+    """Ends the connection that was committing this attempt. Goes on as the login itself."""
+    cur.execute(Q["backend_of"], asdict(attempt))
+    end_backends(cur, every(cur))
+
+
+def end_backends(cur: cursor, recorded: Sequence[Any]) -> None:
+    """Ends connections that are still the ones that were recorded. Goes on as the login itself.
+
+    A role of a run may not end a login's connection. A login that inherits nothing may not read whose it is.
+    """
+    become(cur, "none")
+    starts = {"pids": [row.pid for row in recorded], "starts": [row.backend_start for row in recorded]}
+    cur.execute(Q["end_backends"], starts)
 
 
 def committed_ranges(cur: cursor, batch_id: int) -> list[Any]:

@@ -107,11 +107,16 @@ delete from lockstep.claim where batch_id = %(batch_id)s
 -- The batch is committed, once and whole.
 update lockstep.batch set state = 'committed', closed_at = clock_timestamp() where batch_id = %(batch_id)s and state = 'planned'
 
--- name: end_backend
--- Ends the recorded committer of an attempt, if it is still that very connection.
+-- name: backend_of
+-- The recorded committer of an attempt.
+select backend_pid as pid, backend_start from lockstep.attempt
+where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid
+
+-- name: end_backends
+-- Ends these connections, each if it is still that very one.
 select pg_terminate_backend(p.pid, 5000) from pg_stat_activity p
-join lockstep.attempt a on a.backend_pid = p.pid and a.backend_start = p.backend_start
-where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid and p.pid <> pg_backend_pid()
+join unnest(%(pids)s::int[], %(starts)s::timestamptz[]) as t (pid, backend_start) using (pid, backend_start)
+where p.pid <> pg_backend_pid()
 
 -- name: staging_left
 -- Staging tables of attempts that can never commit, or never existed.

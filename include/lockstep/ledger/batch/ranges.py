@@ -13,6 +13,7 @@ from lockstep.core.records import RESERVED_COLUMNS
 from lockstep.core.staging import COPY_SIZE
 from lockstep.core.states import BatchState, Lane
 from lockstep.ledger.batch.attempts import require_same_timeline
+from lockstep.ledger.batch.commit import end_backends
 from lockstep.ledger.batch.results import insert_manifest, insert_results
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import typed_columns
@@ -65,8 +66,9 @@ def record_task(cur: cursor, attempt: AttemptId, backend: Any) -> None:
 
 
 def end_older_tasks(cur: cursor, batch_id: int) -> None:
-    """Ends every recorded task of the batch that still runs. Call it as the login itself (T16)."""
-    cur.execute(Q["end_older_tasks"], {"batch_id": batch_id})
+    """Ends every recorded task of the batch that still runs. Goes on as the login itself (T16)."""
+    cur.execute(Q["older_tasks"], {"batch_id": batch_id})
+    end_backends(cur, every(cur))
 
 
 def rows_of(stream_id: int) -> sql.Identifier:

@@ -8,11 +8,9 @@ insert into lockstep.task_backend (batch_id, token, pid, backend_start)
 select a.batch_id, a.token, %(pid)s, %(backend_start)s from lockstep.attempt a
 where a.batch_id = %(batch_id)s and a.token = %(token)s and a.nonce is not distinct from %(nonce)s::uuid
 
--- name: end_older_tasks
--- Ends the tasks' connections of the attempts that a newer one fences out: what they have not committed would stand in its way.
-select pg_terminate_backend(p.pid, 5000) from pg_stat_activity p
-join lockstep.task_backend t on t.pid = p.pid and t.backend_start = p.backend_start
-where t.batch_id = %(batch_id)s and p.pid <> pg_backend_pid()
+-- name: older_tasks
+-- The tasks' connections of the attempts that a newer one fences out: what they have not committed would stand in its way.
+select pid, backend_start from lockstep.task_backend where batch_id = %(batch_id)s
 
 -- name: create_rows
 -- A range's rows, seen by this connection alone and gone with it.

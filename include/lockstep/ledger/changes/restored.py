@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.changes", "restored")
 
 
-def is_standby(cur: cursor) -> bool:
-    """Returns True if this server is a standby."""
-    cur.execute(Q["is_standby"])
-    return bool(one(cur).yes)
-
-
 def unknown_to_ledger(cur: cursor, seen: Sequence[SeenBatch]) -> tuple[SeenBatch, ...]:
     """Returns the seen batches and attempts that this ledger does not know."""
     columns = {

@@ -1,7 +1,3 @@
--- name: is_standby
--- A standby only repeats what its primary does.
-select pg_is_in_recovery() as yes
-
 -- name: unknown
 -- Which of these a store holds and the ledger does not know: no such batch on these offsets, or no such attempt.
 select s.stream_id, s.from_offset, s.until_offset, s.batch_id, s.token

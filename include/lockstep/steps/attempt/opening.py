@@ -19,7 +19,6 @@ def end_older(cur: Any, batch_id: int) -> None:
 
     Their uncommitted work would block the new attempt's tasks (T15).
     """
-    become(cur, "none")  # under a role, a session may not end other logins' backends
     end_older_tasks(cur, batch_id)
     become(cur, STAGER)
 

@@ -69,7 +69,7 @@ def _end_committer(dsn: str, attempt: AttemptId) -> None:
     """Ends the recorded committer, as the login. It still holds the lock, though no client listens to it."""
     conn = connect(dsn, name="lockstep resolve")
     try:
-        with transaction(conn, None) as cur:
+        with transaction(conn, COMMITTER) as cur:
             ledger.end_backend(cur, attempt)
     finally:
         conn.close()

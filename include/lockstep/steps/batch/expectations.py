@@ -8,6 +8,7 @@ import pickle
 import sys
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
@@ -15,9 +16,10 @@ os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 import great_expectations as gx
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.registry import list_registered_expectation_implementations
-from sqlalchemy.engine import URL
 
-from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, parameters_of
+from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.connection.opened import open_stager
+from lockstep.adapters.postgres import PARTITION_ROLE
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.violations import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import AttemptId, HiddenRows
 
+NOT_ITS_OWN = "postgresql+psycopg2://stager@ledger/lockstep"  # GX wants an address, and connects by ours
 RECORD_COORDINATES = ["_stream", "_offset"]
 COORDINATES_KEPT = 20
 # The most violating rows of one expectation that are looked up. If there are more, no single record is wrong.
@@ -64,7 +67,11 @@ def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: Hidde
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = _suite(folder)
     try:
-        source = context.data_sources.add_postgres(folder.pipeline.name, connection_string=_address(dsn, rows))
+        source = context.data_sources.add_postgres(  # type: ignore[call-arg]  # its model takes `kwargs`
+            folder.pipeline.name,
+            connection_string=NOT_ITS_OWN,
+            kwargs={"creator": partial(_as_judge, dsn, is_hidden=rows is not None)},
+        )
         asset = source.add_query_asset(attempt.table, _query(attempt, rows))
         batch = asset.add_batch_definition_whole_table("winners").get_batch()
     except Exception as error:  # noqa: BLE001 - GX raises its own kinds without a common parent
@@ -166,23 +173,13 @@ def _keep_few(result: dict[str, Any]) -> None:
             result[name] = value[:COORDINATES_KEPT]
 
 
-def _address(dsn: str, rows: HiddenRows | None) -> str:
-    """Returns the address for the stager, or for the role that may look at hidden rows. The key finds these."""
-    parts = parameters_of(dsn)
-    role = STAGER if rows is None else f"{PARTITION_ROLE} -c enable_seqscan=off"
-    options = f"{parts.get('options', '')} -c role={role}".strip()
-    known = {name: parts.pop(name, None) for name in ("user", "password", "host", "port", "dbname")}
-    query = {**{k: str(v) for k, v in parts.items()}, "options": options, "application_name": "lockstep validate"}
-    url = URL.create(
-        "postgresql+psycopg2",
-        username=known["user"],
-        password=known["password"],
-        host=known["host"],
-        port=int(known["port"]) if known["port"] else None,
-        database=known["dbname"],
-        query=query,
-    )
-    return url.render_as_string(hide_password=False)
+def _as_judge(dsn: str, *, is_hidden: bool) -> Any:
+    conn = open_stager(staging_dsn(dsn, "lockstep validate"))
+    with conn, conn.cursor() as cur:
+        cur.execute("set statement_timeout = 0")  # it looks at all rows of the batch
+        if is_hidden:  # only this role may look at them, and the key finds them
+            cur.execute(f"set role {PARTITION_ROLE}; set enable_seqscan = off")
+    return conn
 
 
 def serve_judge() -> None:

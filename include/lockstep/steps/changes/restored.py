@@ -69,11 +69,6 @@ def restored(
 
 def _streams(conn: connection, pipeline: Pipeline) -> Sequence[Stream]:
     with transaction(conn, READER) as cur:
-        if ledger.is_standby(cur):
-            raise Refusal(
-                f"{pipeline.name}: the ledger's database is a standby: it repeats another server, and nothing was restored",
-                next_command="promote it, or point LOCKSTEP_DSN at the primary",
-            )
         streams = open_streams(cur, pipeline.name)
     if not streams:
         raise Refusal(

@@ -1,0 +1,59 @@
+"""Opens connections: with the password that a command gives, and as the stager of an executor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+
+from lockstep.adapters.connection.dsn import parts_and_command, patience
+from lockstep.adapters.connection.password import PASSWORDS
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+STAGING_SECONDS = 600
+# Set by statements, since a pooler takes no options at the start. The path comes first: no name is looked up before.
+AS_STAGER = "; ".join(
+    [
+        "set search_path = pg_catalog, pg_temp",
+        "set role lockstep_stager",
+        "set timezone = 'UTC'",
+        f"set statement_timeout = '{STAGING_SECONDS}s'",  # for a COPY that is never read
+        f"set idle_in_transaction_session_timeout = '{STAGING_SECONDS}s'",  # it waits for Kafka between two copies
+        # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
+        *(f"set {name} = {value}" for name, value in patience("tcp_keepalives_").items()),
+        # Only servers since Postgres 17 know it.
+        "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'",
+    ]
+)
+
+
+def open_connection(dsn: str, **more: Any) -> connection:
+    """Connects by libpq, and asks the command of the DSN for the password if it carries one.
+
+    If a server refuses a password that was kept, the command is asked once more.
+    """
+    parts, command = parts_and_command(dsn)
+    parts |= more
+    if command is not None:
+        parts["password"] = PASSWORDS.ask(command)
+    try:
+        conn: connection = psycopg2.connect(**parts)
+    except psycopg2.OperationalError:
+        if command is None or (anew := PASSWORDS.ask(command, refused=parts["password"])) == parts["password"]:
+            raise
+        conn = psycopg2.connect(**parts | {"password": anew})
+    return conn
+
+
+def open_stager(dsn: str) -> connection:
+    """Connects as the stager, for a `staging_dsn`. The session ends what its client has left."""
+    conn = open_connection(dsn)
+    try:
+        with conn, conn.cursor() as cur:
+            cur.execute(AS_STAGER)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
