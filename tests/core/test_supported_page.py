@@ -51,5 +51,7 @@ def test_versions_are_those_that_are_pinned():
     for lock, said in (("requirements", r"(\S+) with Local"), ("requirements-oldest", r" with (\S+)$")):
         pinned = re.search(r"^apache-airflow==(\S+)", (ROOT / f"{lock}.txt").read_text(), re.MULTILINE)
         shown = re.search(said, ROWS["Airflow"][0])
-        assert pinned and shown and pinned[1] == shown[1]
+        assert pinned is not None
+        assert shown is not None
+        assert pinned[1] == shown[1]
     assert PROJECT["requires-python"] == f">={ROWS['Python'][0]},<{ROWS['Python'][2].split()[0]}"
