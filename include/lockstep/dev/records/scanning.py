@@ -15,7 +15,7 @@ from read_parquet(?) group by shop order by shop"""
 
 
 class ShopSales(NamedTuple):
-    """What the files have of one shop. `offsets` counts each place in Kafka once."""
+    """The sales of one shop. `offsets` counts each place in Kafka once."""
 
     shop: str
     sales: int
