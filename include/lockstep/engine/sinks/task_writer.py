@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.core.engine import RangeTask
+from lockstep.engine.sinks.lake_writer import LakeWriter
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.writer import Writer
 
@@ -26,7 +27,7 @@ def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str
     if isinstance(sink, RangeTask):
         return RangeWriter(sink, secrets.token_hex(8), work.from_offsets, names)
     tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
-    return Writer(
+    staging = (
         staging_dsn(dsn, work.stager),
         work.table,
         work.batch_id,
@@ -36,6 +37,7 @@ def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str
         tuple(each for each, deletes in zip(tables, deleting(folder.pipeline), strict=True) if deletes),
         work.raw_table if folder.quarantines and not folder.is_straight else None,
     )
+    return Writer(*staging) if work.lake is None else LakeWriter(*staging, work.lake)
 
 
 def deleting(pipeline: Pipeline) -> tuple[int, ...]:
