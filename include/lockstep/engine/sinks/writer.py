@@ -52,7 +52,7 @@ class Writer:
 
     def left(self, number: int) -> pa.RecordBatch:
         """Returns the line of a part that is left to Spark."""
-        return pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT_OUT}], schema=SOURCE_LINE_SCHEMA)
+        return pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT_OUT}], schema=self.schema)
 
     def reports(self, rows: Sequence[Mapping[str, Any]], _tasks: int, _where: str) -> tuple[ManifestLine, ...]:
         """Converts rows to manifest lines. A task that fails has none, and its job fails."""
