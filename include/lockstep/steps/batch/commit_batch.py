@@ -75,9 +75,8 @@ def require_fence(cur: cursor, folder: PipelineFolder, attempt: AttemptId) -> No
 
 def _move_results(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane, publish: Publish) -> Effect:
     """Publishes the rows, if they are those that were validated by count and by digest. Keeps their digests."""
-    found = (
-        hidden.require_landed(cur, attempt) or require_in_lake(cur, attempt) or contents.require_staged(cur, attempt)
-    )
+    landed = hidden.require_landed(cur, attempt) or require_in_lake(cur, attempt, pipeline.targets)
+    found = landed or contents.require_staged(cur, attempt)
     reach("commit.counts_ok")
     effect = publish(cur, pipeline, attempt, lane, found.rows)
     reach("commit.published")

@@ -126,7 +126,7 @@ def _take(
         ledger.require_validated(cur, attempt)
         if batch.lane == Lane.LIVE:
             ledger.require_positions(cur, attempt)
-        staged = require_in_lake(cur, attempt) or require_staged(cur, attempt)
+        staged = require_in_lake(cur, attempt, folder.pipeline.targets) or require_staged(cur, attempt)
         recorded = moves.files_of_attempt(cur, attempt)
         taken = {}
         for place, table in tables.items():
