@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -10,11 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake.conftest import InProcess
 from lockstep.adapters.iceberg import data_file
+from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadData, Refusal
+from lockstep.core.planning.decisions import Caller
 from lockstep.faults import InjectedFault
+from lockstep.steps.batch.run import until_idle
 from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.proof.verify import verify
+from simulation.child import Child
 
 POINTS = (
     "lake.prefix_made",
@@ -34,6 +40,11 @@ QUICK = "lake.file_open"  # the others are run by the long tests
 def failed(lake: Any) -> dict[str, str]:
     found = verify(lake.at.conn, lake.at.broker, lake.folder, deep=True)
     return {check.name: check.detail for check in found if not check.ok}
+
+
+def there(lake: Any, path: str) -> Path:
+    """Returns where a file of the table lies on this machine."""
+    return Path(lake.lake, path.removeprefix(f"file://{lake.lake}/"))
 
 
 def staged_rows_of(lake: Any) -> int:
@@ -70,6 +81,8 @@ def test_rows_go_into_files_and_only_rejects_are_staged(of_tasks, monkeypatch):
     )
     # A replay takes them out and brings them anew, whichever way they came.
     assert of_tasks.replay("0:0", "0:1")
+    sweep_lake(of_tasks.at.conn)
+    assert {path for path, _, _ in of_tasks.table().files() if not there(of_tasks, path).exists()} == set()
     assert [row[:3] + row[4:] for row in of_tasks.rows()] == [row[:3] + row[4:] for row in rows]
     assert failed(of_tasks) == {}
 
@@ -93,6 +106,32 @@ def test_after_a_fault_nothing_shows_or_all_of_it_and_no_file_of_the_dead_is_lef
     shown = {path.removeprefix(f"file://{of_tasks.lake}/") for path, _, _ in of_tasks.table().files()}
     assert {file for file in of_tasks.files() if "/data/lockstep/" in file} == shown
     assert sweep_lake(of_tasks.at.conn) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_kills_at_every_point_lose_and_double_nothing_and_leave_no_file(of_tasks, tmp_path):
+    def work() -> dict:
+        here = InProcess(of_tasks.drill, of_tasks.lake, of_tasks.produce)
+        return {
+            "batches": [r.batch_id for r in until_idle(here.at, here.engine, here.folder, Caller(this_owner()), 20)]
+        }
+
+    for number, point in enumerate(POINTS):
+        of_tasks.produce(7)
+        outcome = Child.fork(tmp_path / f"armed-{number}", f"{point}=kill", work).wait()
+        assert (outcome.kind, outcome.told["reached"]) == ("killed", True), (point, outcome)
+        rows = of_tasks.rows()
+        assert len({row[:2] for row in rows}) == len(rows)
+    outcome = Child.fork(tmp_path / "last", None, work).wait()
+    assert outcome.kind == "ok", outcome
+    rows = of_tasks.rows()
+    sent = 60 + 7 * len(POINTS)
+    assert (len(rows), {row[4] for row in rows}) == (sent, {f"r{i}" for i in range(sent)})
+    assert failed(of_tasks) == {}
+    sweep_lake(of_tasks.at.conn)
+    shown = {path.removeprefix(f"file://{of_tasks.lake}/") for path, _, _ in of_tasks.table().files()}
+    assert {file for file in of_tasks.files() if "/data/lockstep/" in file} == shown
 
 
 def shortened(path) -> None:
@@ -163,7 +202,7 @@ def test_a_value_that_a_stranger_changes_is_found_by_the_digest_of_what_the_task
 
     of_tasks.drain()
     (path, *_), *_ = of_tasks.table().files()
-    with_another_value(of_tasks.lake / path.removeprefix(f"file://{of_tasks.lake}/"))
+    with_another_value(there(of_tasks, path))
     found = verify(of_tasks.at.conn, of_tasks.at.broker, of_tasks.folder, deep=False)
     assert {check.name for check in found if not check.ok} == {AS_WRITTEN}
 
@@ -172,7 +211,7 @@ def test_a_value_that_a_stranger_changes_is_found_by_the_digest_of_what_the_task
 def test_a_file_that_a_lost_try_has_left_beside_those_that_count_is_swept(of_tasks):
     of_tasks.drain()
     (path, *_), *_ = of_tasks.table().files()
-    beside = of_tasks.lake / path.removeprefix(f"file://{of_tasks.lake}/")
+    beside = there(of_tasks, path)
     loser = beside.with_name("9-0-lost.parquet")
     loser.write_bytes(beside.read_bytes())
     assert (sweep_lake(of_tasks.at.conn), loser.exists(), beside.exists()) == (1, False, True)
