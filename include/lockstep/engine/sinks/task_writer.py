@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import staging_dsn
 from lockstep.core.engine import RangeTask
-from lockstep.engine.sinks.lake_writer import LakeWriter
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.writer import Writer
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import StageWork
 
-# Both have the same methods. The first column of a report is the task's number, `stream_id` says what it is about.
+# They have the same methods, and `LakeWriter` is a `Writer`. The first column of a report is the task's number, `stream_id`
+# says what it is about.
 TaskWriter = Writer | RangeWriter
 
 
@@ -37,7 +37,11 @@ def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str
         tuple(each for each, deletes in zip(tables, deleting(folder.pipeline), strict=True) if deletes),
         work.raw_table if folder.quarantines and not folder.is_straight else None,
     )
-    return Writer(*staging) if work.lake is None else LakeWriter(*staging, work.lake)
+    if work.lake is None:
+        return Writer(*staging)
+    from lockstep.engine.sinks.lake_writer import LakeWriter  # noqa: PLC0415 - few pipelines have a lake table
+
+    return LakeWriter(*staging, work.lake)
 
 
 def deleting(pipeline: Pipeline) -> tuple[int, ...]:
