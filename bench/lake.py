@@ -196,9 +196,9 @@ def main() -> int:
         told = [statistics.median(getattr(one, part) for one in each) for part in LakeCost.__slots__]
         rate = round(given.records / told[0])
         print(f"{way:<10}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
-    for one, other in (("postgres", "lake"), ("both", "postgres")):
-        pairs = [a.seconds / b.seconds for a, b in zip(costs[one], costs[other], strict=True)]
-        print(f"seconds of {one} : {other:<10} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
+    for way, other in (("postgres", "lake"), ("both", "postgres")):
+        pairs = [a.seconds / b.seconds for a, b in zip(costs[way], costs[other], strict=True)]
+        print(f"seconds of {way} : {other:<10} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     for way, took in smalls.items():
         print(f"{way:<10}{SMALL} records, warm: {statistics.median(took):.3f} s   {[round(one, 3) for one in took]}")
     each_time = [round(one, 3) for one in many]

@@ -21,7 +21,7 @@ WELL = LakeFacts(
 )
 CASES = {
     Check.LAKE_METRICS: (
-        replace(WELL, modes=WELL.modes | {"_stream": "none", "_offset": "counts"}),
+        replace(WELL, modes={**WELL.modes, "_stream": "none", "_offset": "counts"}),
         "no bounds of _stream, _offset",
         "alter table lockstep.sales.orders set tblproperties ('write.metadata.metrics.column._stream'='full', ",
     ),
