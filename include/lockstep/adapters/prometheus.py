@@ -164,7 +164,7 @@ def _of_lake(pipelines: Iterable[Mapping[str, Any]]) -> Iterator[GaugeMetricFami
     for name, column, meaning in LAKE_GAUGES:
         family = GaugeMetricFamily(name, meaning, labels=["pipeline", "target"])
         for each in pipelines:
-            for move in each["lake"] or ():
+            for move in each.get("lake") or ():
                 family.add_metric([each["pipeline"], move["target"]], _number(move[column]))
         yield family
 
