@@ -31,7 +31,7 @@ SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 # All but Java and Postgres, which have a lock of their own: most machines have both.
-EXTRAS := airflow avro expectations json-schema lake protobuf spark
+EXTRAS := airflow avro demo expectations json-schema lake protobuf spark
 
 MATRIX_TESTS := tests/core/test_documents_and_processes.py tests/kafka/test_small_install.py tests/kafka/test_calls.py \
 	tests/dev/test_processes.py

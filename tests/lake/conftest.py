@@ -11,6 +11,7 @@ import pytest
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
+from lockstep.engine.driver_first import engine_of
 from lockstep.ledger.migrate import migrate_target
 from support.scenes.drill import TARGET, Drill
 from support.scenes.here import Here
@@ -26,6 +27,13 @@ from lockstep import Append, Iceberg, Json, Limits, Pipeline
 P = Pipeline(
     name="drill", topic="{topic}", format=Json("id string, n int"), limits=Limits(records=40),
     target=(Append(Iceberg("sales.drill")), Append("public.drill"), Append(Iceberg("sales.lines"))),
+)
+"""
+ALONE = """
+from lockstep import Append, Iceberg, Json, Limits, Pipeline
+P = Pipeline(
+    name="drill", topic="{topic}", format=Json("id string, n int"), limits=Limits(records=40),
+    target=Append(Iceberg("sales.drill")),
 )
 """
 TABLES = ("drill", "lines")
@@ -67,30 +75,60 @@ class InLake(Here):
         return {str(path.relative_to(self.lake)) for path in self.lake.rglob("*") if path.is_file()}
 
 
+class InProcess(InLake):
+    """The drill into one lake table alone, read by this process with the product's own reader."""
+
+    @property
+    def engine(self) -> Any:
+        def no_spark() -> None:
+            raise AssertionError("a small batch started Spark")
+
+        return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None, no_spark)
+
+
 @pytest.fixture
-def lake(database, kafka, topic, produce, tmp_path, monkeypatch):
+def lake(made_lake):
     """Yields the drill with 60 records over two partitions, and its tables made."""
+    return made_lake(InLake, DEFINITION)
+
+
+@pytest.fixture
+def of_tasks(made_lake):
+    """Yields the same with one lake table as its only target: its rows are never staged."""
+    return made_lake(InProcess, ALONE)
+
+
+@pytest.fixture
+def made_lake(database, kafka, topic, produce, tmp_path, monkeypatch):
+    """Yields a function that makes a drill with a definition and its tables."""
     from lockstep.steps.lake.open_tables import make_tables  # noqa: PLC0415 - the extra may be missing
 
-    name, home = topic(partitions=2), tmp_path / "pipelines"
-    (home / "drill").mkdir(parents=True)
-    (home / "drill" / "__init__.py").write_text(DEFINITION.format(topic=name))
-    (home / "drill" / "target.sql").write_text(TARGET)
-    place = tmp_path / "lake"
-    for variable, value in {
-        "LOCKSTEP_PIPELINES": home,
-        "LOCKSTEP_DSN": database,
-        "LOCKSTEP_KAFKA": kafka,
-        "LOCKSTEP_LAKE": f"file://{place}",
-    }.items():
-        monkeypatch.setenv(variable, str(value))
-    with closing(connect(database)) as conn:
-        folder = load("drill")
-        migrate_target(conn, folder)
-        make_tables(conn, folder.pipeline, f"file://{place}", [folder.pipeline.columns] * 3)
-    drill = Drill(database, kafka, name, home)
-    here = InLake(drill, place, produce)
-    here.produce(60)
-    yield here
-    here.at.close()
-    drill.end()
+    made: list[InLake] = []
+
+    def make(kind: type[InLake], definition: str) -> InLake:
+        name, home = topic(partitions=2), tmp_path / "pipelines"
+        (home / "drill").mkdir(parents=True)
+        (home / "drill" / "__init__.py").write_text(definition.format(topic=name))
+        if definition == DEFINITION:
+            (home / "drill" / "target.sql").write_text(TARGET)
+        place = tmp_path / "lake"
+        for variable, value in {
+            "LOCKSTEP_PIPELINES": home,
+            "LOCKSTEP_DSN": database,
+            "LOCKSTEP_KAFKA": kafka,
+            "LOCKSTEP_LAKE": f"file://{place}",
+        }.items():
+            monkeypatch.setenv(variable, str(value))
+        with closing(connect(database)) as conn:
+            folder = load("drill")
+            migrate_target(conn, folder)
+            make_tables(conn, folder.pipeline, f"file://{place}", [folder.pipeline.columns] * 3)
+        here = kind(Drill(database, kafka, name, home), place, produce)
+        made.append(here)
+        here.produce(60)
+        return here
+
+    yield make
+    for here in made:
+        here.at.close()
+        here.drill.end()

@@ -11,6 +11,7 @@ IN_ANOTHER = f"{CONSTRAINTS}test_pointer_with_offsets_refuses_a_pointer_that_mov
 PREPARED = "tests/lake/test_iceberg.py::"
 READ_BACK = "tests/lake/test_commit.py::test_a_file_that_the_store_does_not_give_back_as_it_was_written_is_refused"
 VERIFIED = "tests/lake/test_verify.py::"
+OF_TASKS = "tests/lake/test_of_tasks.py::"
 ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
 
 MUTANTS: list[Mutant] = [
@@ -82,6 +83,38 @@ MUTANTS: list[Mutant] = [
             "last.snapshot_id not in opened.snapshots and",
             "last.snapshot_id in () and",
         ),
+        long=True,
+    ),
+    one(
+        "files of tasks are not compared with what their tasks told",
+        "a store that loses rows would be believed",
+        (f"{OF_TASKS}test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused[without-a-row]",),
+        Edit(
+            "steps/lake/stage_files.py",
+            "if ((sums[0] if sums else 0), digest) != (line.rows, line.contents):",
+            "if False:",
+        ),
+        long=True,
+    ),
+    one(
+        "digests of what tasks wrote are not compared",
+        "a value that another writer changes would be found by nobody before verify --deep",
+        (f"{OF_TASKS}test_a_value_that_a_stranger_changes_is_found_by_the_digest_of_what_the_task_wrote",),
+        Edit("steps/lake/copy_tables.py", "if there.get((batch_id, stream_id)) != digest:", "if False:"),
+        long=True,
+    ),
+    one(
+        "the sweep behind a commit takes files that a replay has written anew",
+        "rows beside those of a replay would be lost",
+        (f"{OF_TASKS}test_rows_go_into_files_and_only_rejects_are_staged",),
+        Edit("adapters/iceberg/folder.py", 'and not path.name.startswith("kept-")', ""),
+        long=True,
+    ),
+    one(
+        "a lost try's file stays beside those that count",
+        "files that no table shows would fill the lake",
+        (f"{OF_TASKS}test_a_file_that_a_lost_try_has_left_beside_those_that_count_is_swept",),
+        Edit("steps/lake/sweep.py", "        gone += sweep_losers(row.location, row.paths)\n", ""),
         long=True,
     ),
 ]

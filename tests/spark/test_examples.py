@@ -85,7 +85,8 @@ EXAMPLES = {
     ),
     "spend": Example([each for each in ORDERS if each[1]], rows=(len({order["customer"] for order in PAID}),)),
 }
-APART = {"payments": "test_formats.py", "sales": "test_windows.py"}  # a registry, and a topic to send to
+# A registry, a topic to send to, and a lake.
+APART = {"payments": "test_formats.py", "sales": "test_windows.py", "sold": "../lake/test_example.py"}
 
 
 @pytest.fixture(autouse=True)

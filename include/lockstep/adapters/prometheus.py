@@ -56,6 +56,14 @@ RELAY_GAUGES = (
     ("lockstep_relay_behind_seconds", "behind_seconds", "Age of the oldest change that waits, 0 if none does"),
 )
 
+# The metric of each lake table, its field and its meaning.
+LAKE_GAUGES = (
+    ("lockstep_lake_files", "files", "Files that the newest commit brought into a lake table"),
+    ("lockstep_lake_bytes", "bytes", "Their size"),
+    ("lockstep_lake_prepare_seconds", "prepare_seconds", "Seconds from its last preparation to its commit"),
+    ("lockstep_lake_retries", "retries", "Preparations of it that another writer's move has refused"),
+)
+
 
 class Scrapes(Collector):
     """A collector that takes a new scrape for each request."""
@@ -80,6 +88,7 @@ class Scrapes(Collector):
             yield family
         yield from _of_feeds(pipelines)
         yield from _of_windows(pipelines)
+        yield from _of_lake(pipelines)
         failed = GaugeMetricFamily("lockstep_pipeline_error", "Class of the error", labels=["pipeline", "error"])
         health = StateSetMetricFamily("lockstep_health", "The worst condition that holds", labels=["pipeline"])
         conditions = StateSetMetricFamily("lockstep_condition", "Every condition that holds", labels=["pipeline"])
@@ -147,6 +156,16 @@ def _of_windows(pipelines: Iterable[Mapping[str, Any]]) -> Iterator[GaugeMetricF
         for each in timed:
             for windows in each["windows"]:
                 family.add_metric([each["pipeline"], windows["target"]], windows[column])
+        yield family
+
+
+def _of_lake(pipelines: Iterable[Mapping[str, Any]]) -> Iterator[GaugeMetricFamily]:
+    """Yields what the newest commit did to each lake table."""
+    for name, column, meaning in LAKE_GAUGES:
+        family = GaugeMetricFamily(name, meaning, labels=["pipeline", "target"])
+        for each in pipelines:
+            for move in each.get("lake") or ():
+                family.add_metric([each["pipeline"], move["target"]], _number(move[column]))
         yield family
 
 

@@ -56,6 +56,16 @@ def kafka() -> str:
     return settings_of().kafka or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
 
 
+def warehouse() -> str:
+    """Returns the address of the lake: LOCKSTEP_LAKE, or a folder of the embedded stack whose ledger this is. Else empty."""
+    from lockstep.dev.servers import stack
+
+    if given := settings_of().lake:
+        return given
+    known = stack.find_stack()
+    return f"file://{known.home / 'lake'}" if known and known.dsn is not None and known.dsn == dsn() else ""
+
+
 def spark_remote() -> str | None:
     """Returns the address of a warm Spark, as SPARK_REMOTE takes it, or None if a run starts its own."""
     if given := settings_of().spark_remote:

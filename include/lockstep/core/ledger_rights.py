@@ -75,6 +75,7 @@ CONTENT_TABLES = ("shape", "content")
 DEAD = ("tombstone", "source_truncation")  # they keep older records of deleted keys, and of a truncated source, out
 STAGES = (
     *("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", "hidden_batch"),
+    *("lake_prefix", "lake_file"),
     *SPARK_TABLES,
 )
 RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "landed", "coverage", "reject", *DEAD)

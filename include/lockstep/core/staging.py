@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lockstep.core.lake.files import LakeWork
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.retention.archive import ArchivedFile
@@ -108,7 +109,7 @@ class StageWork:
     `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
     records of one offset each that come without their bytes, because they kill their reader. `after_task` is set after
     a reader has died. Nothing of tasks up to this number counts, and the short ways are not used. `archived` are the files
-    of ranges that begin below their log's start.
+    of ranges that begin below their log's start. With `lake`, rows go into files there, and only rejects are staged.
     """
 
     pipeline: str
@@ -122,6 +123,7 @@ class StageWork:
     hidden: tuple[StreamRange, ...] = ()
     after_task: int | None = None
     archived: tuple[ArchivedFile, ...] = ()
+    lake: LakeWork | None = None
 
     @property
     def attempt(self) -> AttemptId:

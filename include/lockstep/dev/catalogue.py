@@ -109,6 +109,7 @@ SAMPLES = {
         Sample("invoices", "invoices.v1", invoice),
         Sample("page_views", "page_views.v1", page_view),
         Sample("sales", "sales.v1", sale),
+        Sample("sold", "sales.v1", sale),
         Sample("signups", "signups.v1", signup),
     )
 }

@@ -18,6 +18,7 @@ from lockstep.core.errors import Refusal
 from lockstep.dev import project
 from lockstep.dev.drain import drain
 from lockstep.dev.records.folding import fold_topic, same_rows
+from lockstep.dev.records.scanning import can_scan, scan_sales
 from lockstep.dev.servers import airflow, stack
 from lockstep.installed import CHECKOUT, IN_CHECKOUT
 
@@ -25,6 +26,7 @@ PIPELINES = ("orders", "clicks")
 DEMO_RECORDS = 50_000
 WINDOWED = "sales"
 SALES = 4_000  # eleven hours of them
+IN_LAKE = "sold"  # every sale, in an Iceberg table
 INTERRUPTED = 130
 NEXT = """
 The stack is still up, and its scheduler goes on: new records are committed within five minutes.
@@ -56,7 +58,7 @@ class CommandFailed(Exception):  # noqa: N818 - the command has said why already
 
 
 def demo() -> airflow.Airflow:
-    """Starts the stack, loads two pipelines by its scheduler and one with windows, and shows results and proof."""
+    """Starts the stack, loads pipelines into Postgres and the lake, and shows results and proof."""
     _type("dev", "jars")
     _type("dev", "up", "--airflow")
     _type("migrate")
@@ -74,6 +76,8 @@ def demo() -> airflow.Airflow:
     for name in PIPELINES:
         _type("verify", name, "--deep")
     _show_windows()
+    if can_scan():
+        _show_lake()
     return scheduled
 
 
@@ -88,6 +92,24 @@ def _show_windows() -> None:
     _print("\na consumer that knows nothing of Lockstep reads the topic of the windows")
     began = time.monotonic()
     _print(f"  {_compare_topic(_kafka())}")
+    _time(time.monotonic() - began)
+
+
+def _show_lake() -> None:
+    """Fills an Iceberg table with the sales whose totals are in Postgres, and has DuckDB read its files."""
+    _type("migrate", IN_LAKE)
+    _type("run", IN_LAKE, "--until-idle")
+    _print("\nDuckDB, which knows nothing of Lockstep, reads the files of the Iceberg table")
+    began = time.monotonic()
+    (table,) = _answer("files", IN_LAKE)["tables"]
+    files = [file for file in table["files"] if file["shown"]]
+    found = scan_sales([file["path"].removeprefix("file://") for file in files])
+    for each in found:
+        _print(f"  {each.shop}: {each.sales} sales of {each.offsets} offsets, {each.revenue}")
+    committed = sum(file["rows"] for file in files)
+    if not sum(each.sales for each in found) == sum(each.offsets for each in found) == committed:
+        raise Refusal(f"{table['table']} has not each offset once", next_command=f"lockstep verify {IN_LAKE} --deep")
+    _print(f"  {table['table']}: {committed} rows committed, and each of their offsets once")
     _time(time.monotonic() - began)
 
 

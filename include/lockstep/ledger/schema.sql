@@ -1039,6 +1039,9 @@ create table lake_file (
     rows bigint not null,
     bytes bigint not null,
     streams jsonb not null,  -- {"17": [rows, sum of offsets, sum of their squares, first, last]}, as read back
+    -- {"columns": ["id", ...], "streams": {"17": sum of the hashes of its rows}}. Null: written out of staging, by the
+    -- committer.
+    digests jsonb,
     constraint lake_file_pkey primary key (batch_id, token, place, path),
     constraint one_row_a_lake_file unique (path),
     constraint lake_file_bytes_check check (bytes > 0),

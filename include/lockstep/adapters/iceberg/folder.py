@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.archive.disk import put_whole, to_disk
+from lockstep.adapters.iceberg.data_file import folder_of
 from lockstep.adapters.iceberg.schema import store_answers
-from lockstep.core.errors import BadData, Refusal
-from lockstep.core.lake.files import LakeFile, OffsetSums
+from lockstep.adapters.iceberg.values import value_digests
+from lockstep.core.errors import BadData
+from lockstep.core.lake.files import LakeFile, OffsetSums, add_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
 
 READ_BACK = ["_stream", "_offset", "_batch"]
+WORD = 2**63
 
 
-def folder_of(address: str) -> Path:
-    """Returns the local path of an address such as `file:///srv/lake`. Raises `Refusal` for any other."""
-    parts = urlsplit(address)
-    if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
-        raise Refusal(
-            f"the lake's address {address.partition('?')[0]!r} is no folder, such as file:///srv/lake",
-            next_command="set LOCKSTEP_LAKE to file:///PATH",
-        )
-    return Path(unquote(parts.path))
+def make_prefix(prefix: str) -> None:
+    """Makes the folder of an attempt's files, durably. Tasks write nowhere else, and make no folder."""
+    with store_answers(prefix):
+        path = folder_of(prefix)
+        path.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+            to_disk(folder)
 
 
 def put_file(local: Path, address: str) -> None:
@@ -39,23 +45,74 @@ def put_file(local: Path, address: str) -> None:
 
 def look_back(address: str, batch_id: int) -> LakeFile:
     """Reads the coordinates of a file's rows back from the store. Raises `BadData` for a file that is not whole."""
+    return _read_back(address, batch_id, None)[0]
+
+
+def look_back_at_values(address: str, batch_id: int, columns: Sequence[str]) -> tuple[LakeFile, dict[int, Any]]:
+    """Reads all of a file back, and digests these columns. Returns the offsets and ordinals of its rows, too, by stream."""
+    return _read_back(address, batch_id, columns)
+
+
+def _read_back(address: str, batch_id: int, columns: Sequence[str] | None) -> tuple[LakeFile, dict[int, Any]]:
     path = folder_of(address)
+    sums: dict[int, OffsetSums] = {}
+    digests: dict[int, int] = {}
+    places: dict[int, list[Any]] = {}
+    count = 0
     try:
-        rows = pq.read_table(path, columns=READ_BACK, partitioning=None)
+        file = pq.ParquetFile(path)
+        for rows in file.iter_batches(columns=READ_BACK if columns is None else None):
+            count += rows.num_rows
+            if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
+                raise BadData(f"batch {batch_id}: {address} holds rows of another batch")
+            for stream, its in stream_sums(rows).items():
+                sums[stream] = add_sums(sums.get(stream), its)
+            if columns is not None:
+                for stream, digest in value_digests(rows, columns).items():
+                    digests[stream] = digests.get(stream, 0) + digest
+                    places.setdefault(stream, []).append(_places(rows, stream))
         size = path.stat().st_size
-    except (OSError, ValueError) as error:  # what Arrow raises of a truncated file is a ValueError
+    except (OSError, ValueError, KeyError) as error:  # what Arrow raises of a truncated file is a ValueError
         raise BadData(f"batch {batch_id}: {address} cannot be read back: {str(error).splitlines()[0]}") from None
-    if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
-        raise BadData(f"batch {batch_id}: {address} holds rows of another batch")
-    return LakeFile(address, rows.num_rows, size, {str(stream): sums for stream, sums in stream_sums(rows).items()})
+    streams = {str(stream): its for stream, its in sums.items()}
+    told = {str(stream): digest for stream, digest in digests.items()}
+    return LakeFile(address, count, size, streams, told, tuple(columns or ())), {
+        stream: np.concatenate(parts, axis=1) for stream, parts in places.items()
+    }
 
 
-def stream_sums(rows: pq.ParquetFile) -> dict[int, OffsetSums]:
+def _places(rows: pa.RecordBatch, stream: int) -> Any:
+    """Returns offsets and ordinals of a stream's rows, as two lines of one array."""
+    its = rows.select(["_offset", "_ordinal"]).filter(pc.equal(rows["_stream"], stream))
+    return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in its.columns])
+
+
+def doubled(parts: Collection[Any]) -> tuple[int, int] | None:
+    """Returns an (offset, ordinal) that two rows of these have, or None if each has its own."""
+    together = np.concatenate([*parts], axis=1)
+    order = np.lexsort(together[::-1])
+    sorted_ = together[:, order]
+    same = (sorted_[:, 1:] == sorted_[:, :-1]).all(axis=0)
+    if not same.any():
+        return None
+    offset, ordinal = sorted_[:, int(np.argmax(same))]
+    return int(offset), int(ordinal)
+
+
+def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:
     """Returns the sums of a table's offsets, by stream. They are exact whatever the offsets are."""
+    streams, offsets = (rows[name].to_numpy(zero_copy_only=False) for name in ("_stream", "_offset"))
     found: dict[int, OffsetSums] = {}
-    for stream in pc.unique(rows["_stream"]).to_pylist():
-        offsets = rows["_offset"].filter(pc.equal(rows["_stream"], stream)).to_pylist()
-        found[stream] = (len(offsets), sum(offsets), sum(o * o for o in offsets), min(offsets), max(offsets))
+    for stream in np.unique(streams):
+        its = offsets[streams == stream]
+        first, last, n = int(its.min()), int(its.max()), len(its)
+        distances = its - first
+        if (last - first) ** 2 * n < WORD:
+            total, squares = int(distances.sum()), int((distances * distances).sum())
+        else:  # numpy would wrap around without a word
+            exact = [int(d) for d in distances]
+            total, squares = sum(exact), sum(d * d for d in exact)
+        found[int(stream)] = (n, total + n * first, squares + 2 * first * total + n * first * first, first, last)
     return found
 
 
@@ -83,6 +140,19 @@ def sweep_prefix(prefix: str) -> int:
     if folder.is_dir():
         folder.rmdir()
     return len(files)
+
+
+def sweep_losers(prefix: str, counted: Collection[str]) -> int:
+    """Deletes what tries that lost have left below a committed attempt's prefix. Returns the number of files.
+
+    Files that count stay, and so do those that a preparation has written.
+    """
+    keeps = {folder_of(path).name for path in counted}
+    found = [path for path in folder_of(prefix).glob("*") if path.is_file() and not path.name.startswith("kept-")]
+    losers = [path for path in found if path.name not in keeps]
+    for path in losers:
+        path.unlink(missing_ok=True)
+    return len(losers)
 
 
 def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[Path]:

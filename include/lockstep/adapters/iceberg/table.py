@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan, Or
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
 from pyiceberg.manifest import DataFileContent
@@ -20,13 +19,15 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, arrow_of_field, misfit, postgres_type, store_answers
+from lockstep.adapters.iceberg.within import any_of, bounds_of, of_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
+from lockstep.core.lake.lake_findings import BOUNDED, SMALL_FILE_BYTES, LakeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
 
-    from pyiceberg import types
     from pyiceberg.table import FileScanTask
 
     from lockstep.core.lake.files import Replaced
@@ -137,6 +138,22 @@ class LakeTable:
         found = (task.file for task in self._table.scan().plan_files())
         return [(file.file_path, file.record_count, file.file_size_in_bytes) for file in found]
 
+    def facts(self, longest: timedelta | None) -> LakeFacts:
+        """Returns what `doctor` judges. `longest` is how long files have waited for their commit."""
+        given = self._table.metadata.properties
+        usual = given.get("write.metadata.metrics.default", "truncate(16)")
+        tasks = list(self._table.scan().plan_files())
+        sizes = [task.file.file_size_in_bytes for task in tasks]
+        return LakeFacts(
+            self.name,
+            {name: given.get(f"write.metadata.metrics.column.{name}", usual) for name in BOUNDED},
+            len(sizes),
+            sum(size < SMALL_FILE_BYTES for size in sizes),
+            len(self._table.io.new_input(self.address)),
+            sum(any(d.content == DataFileContent.EQUALITY_DELETES for d in task.delete_files) for task in tasks),
+            longest,
+        )
+
     @property
     def postgres_columns(self) -> tuple[tuple[str, str], ...]:
         """Returns the columns with the types of Postgres that hold them exactly."""
@@ -147,7 +164,7 @@ class LakeTable:
 
         With ranges, yields rows of these offsets alone. Files are left out by their bounds.
         """
-        wanted = AlwaysTrue() if within is None else _of_ranges(within)
+        wanted = AlwaysTrue() if within is None else of_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
             for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
@@ -165,7 +182,7 @@ class LakeTable:
             if not whole or task.delete_files:
                 scan = ArrowScan(self._table.metadata, self._table.io, schema, AlwaysTrue())
                 held = scan.to_table([task])
-                kept = held.filter(pc.invert(_any_of(replaced, held)))
+                kept = held.filter(pc.invert(any_of(replaced, held)))
                 withdrawn += held.num_rows - kept.num_rows
                 if kept.num_rows == held.num_rows:
                     continue  # bounds overlap, and no row is replaced
@@ -188,7 +205,7 @@ class LakeTable:
         for task in self._table.scan().plan_files():
             if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
                 raise Refusal(f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here")
-            bounds = [_bounds(task.file, ids[name]) for name in ("_stream", "_offset")]
+            bounds = [bounds_of(task.file, ids[name]) for name in ("_stream", "_offset")]
             if is_touched(replaced, *bounds):
                 yield task, holds_replaced_alone(replaced, *bounds)
 
@@ -214,28 +231,3 @@ class _Preparing(NoopCatalog):
     @staticmethod
     def _delete_old_metadata(io: Any, base: Any, metadata: Any) -> None:
         """Deletes nothing. pyiceberg asks for it at once, and the pointer may never move."""
-
-
-def _bounds(file: Any, field: types.NestedField) -> tuple[int, int]:
-    """Returns the least and the greatest value of a column of whole numbers. Without bounds it may be any."""
-    kind = field.field_type
-    found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
-    low, high = (None if raw is None else from_bytes(kind, raw) for raw in found)
-    return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
-
-
-def _of_ranges(ranges: Sequence[Replaced]) -> Any:
-    each = [
-        And(EqualTo("_stream", r.stream), GreaterThanOrEqual("_offset", r.begin), LessThan("_offset", r.end))
-        for r in ranges
-    ]
-    return Or(*each) if len(each) > 1 else each[0] if each else AlwaysFalse()
-
-
-def _any_of(replaced: Sequence[Replaced], rows: pa.Table) -> Any:
-    found = pa.array([False] * rows.num_rows)
-    for each in replaced:
-        of_stream = pc.equal(rows["_stream"], each.stream)
-        inside = pc.and_(pc.greater_equal(rows["_offset"], each.begin), pc.less(rows["_offset"], each.end))
-        found = pc.or_(found, pc.and_(of_stream, inside))
-    return found

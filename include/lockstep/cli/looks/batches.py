@@ -41,6 +41,7 @@ def batch_command(batch_id: BatchId, as_json: AsJson = False) -> None:
     """Show one batch: ranges, attempts, verdict, timings."""
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.feed.reading import read_change_sets
+    from lockstep.ledger.lake.told import moves_of_batch
     from lockstep.ledger.views import reading
     from lockstep.ledger.windows.reading import judged_by
 
@@ -48,9 +49,10 @@ def batch_command(batch_id: BatchId, as_json: AsJson = False) -> None:
         found = reading.read_batch(cur, batch_id)
         change_sets = read_change_sets(cur, batch_id)
         judged = judged_by(cur, batch_id)
+        in_lake = moves_of_batch(cur, batch_id)
     if found is None:
         raise Refusal(f"the ledger has no batch {batch_id}", next_command="lockstep batches NAME")
-    document = found | {"change_sets": change_sets} | judged
+    document = found | {"change_sets": change_sets, "lake": in_lake} | judged
     show(document, as_json, lambda: _say_batch(document))
 
 
@@ -78,6 +80,7 @@ def _say_batch(found: Document) -> None:
     for each in found["change_sets"]:
         where = f", {each['topic']}-{each['partition']} {format_offsets(each)}" if each["topic"] else ""
         say(f"  change set {each['seq']} of {each['target']}{where}: {_counts(each)}")
+    _say_lake(found["lake"])
     if found["attempts"]:
         for line in route_lines(found["attempts"][-1]["route"]):
             say(line)
@@ -103,6 +106,16 @@ def _say_batch(found: Document) -> None:
                 config = result["expectation_config"]
                 where = ", ".join(expected_columns(config["kwargs"]))
                 say(f"  {result['quarantined']} records quarantined by {config['type']}({where})")
+
+
+def _say_lake(moves: list[Document]) -> None:
+    """Prints what the commit did to each table of the lake."""
+    for each in moves:
+        out = f", {each['removed_files']} taken out" if each["removed_files"] else ""
+        brought = f"{each['files']} files, {each['rows']} rows, {each['size']}{out}"
+        say(f"  {each['target']}: snapshot {each['snapshot_id']}, {brought}")
+        say(f"    {each['before']} before")
+        say(f"    {each['after']} after")
 
 
 def _say_judgement(found: Document) -> None:

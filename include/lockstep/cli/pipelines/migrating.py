@@ -11,11 +11,10 @@ from lockstep.cli.pipelines import evolving
 from lockstep.cli.pipelines.checking import columns_reaching_targets, trial_engine
 from lockstep.cli.pipelines.evolving import Apply, OnlyColumns, Propose
 from lockstep.cli.pipelines.sharing import definitions_on_disk
-from lockstep.context.systems import broker, configured_registry, database, dsn, stores, targets_dsn
+from lockstep.context.systems import broker, configured_registry, database, dsn, stores, targets_dsn, warehouse
 from lockstep.core.feed.feeds import refuse_other_feeds
 from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.pipeline.targets import Send, shares, topics_of
-from lockstep.core.settings import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,9 +100,7 @@ def _make_targets(conn: connection, folder: PipelineFolder) -> tuple[list[str], 
         begun = migrations.migrate_target(conn, folder, targets_dsn(), _columns_of_sends(folder))
         register_schemas(conn, folder.pipeline, configured_registry)
         if lake_places(folder.pipeline.targets):
-            make_tables(
-                conn, folder.pipeline, settings_of().lake, columns_reaching_targets(folder, trial_engine(folder))
-            )
+            make_tables(conn, folder.pipeline, warehouse(), columns_reaching_targets(folder, trial_engine(folder)))
         return [target.table for target in folder.pipeline.targets], begun
     from lockstep.adapters.postgres import PLANNER, transaction
     from lockstep.ledger.changes.owners import register

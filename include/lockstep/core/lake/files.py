@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,12 +23,34 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A closed data file, as it was read back from the store. `streams` has the sums of its offsets by stream."""
+    """A closed data file, as it was read back from the store. `streams` has the sums of its offsets by stream.
+
+    `digests` has those of the values in these `columns`, where a task has written the file.
+    """
 
     path: str
     rows: int
     bytes: int
     streams: dict[str, OffsetSums]
+    digests: dict[str, int] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    @property
+    def of_task(self) -> bool:
+        """Returns True if a task has written the file, and its rows were never staged."""
+        return bool(self.digests)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeWork:
+    """The place of a task's rows: files below this prefix, with this schema, in the bytes that Arrow gives it.
+
+    The digest of their values covers these columns.
+    """
+
+    prefix: str
+    schema: bytes
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +89,15 @@ def sums_of_files(files: Iterable[LakeFile]) -> dict[int, OffsetSums]:
     for file in files:
         for stream, sums in file.streams.items():
             found[int(stream)] = add_sums(found.get(int(stream)), sums)
+    return found
+
+
+def digests_of_files(files: Iterable[LakeFile]) -> dict[int, int]:
+    """Returns the digests of all files together, by stream."""
+    found: dict[int, int] = {}
+    for file in files:
+        for stream, digest in file.digests.items():
+            found[int(stream)] = found.get(int(stream), 0) + digest
     return found
 
 

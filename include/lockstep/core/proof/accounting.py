@@ -44,6 +44,8 @@ class ManifestLine:
     If a shuffle follows, one task reads and another writes. Then only the sum over a stream reconciles. `rows` counts
     the rows of all targets. If there are several, `rows_of` counts those of each, in the definition's order.
 
+    With `files`, the task has written its rows there, and `contents` is the digest of their values.
+
     `bytes` is the size of keys and values as delivered. The first and last offsets are None if nothing was delivered.
     """
 
@@ -60,6 +62,8 @@ class ManifestLine:
     min_timestamp: datetime | None = None
     max_timestamp: datetime | None = None
     rows_of: tuple[int, ...] = ()
+    files: tuple[str, ...] = ()
+    contents: int = 0
 
     def __post_init__(self) -> None:
         if min(self.delivered, self.written, self.rejected, self.rows) < 0:

@@ -82,8 +82,10 @@ def _resolve(target: Path, lock_held: int) -> None:
         shutil.rmtree(done_with, ignore_errors=True)
 
 
-def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None) -> None:
-    """Lets Ivy fetch the jars of ivy.xml into files that are named by `pattern`."""
+def retrieve(
+    pattern: Path, cache: Path, log: Path, lock_held: int | None = None, wanted: Path = SHIPPED / "ivy.xml"
+) -> None:
+    """Lets Ivy fetch the `wanted` jars into files that are named by `pattern`."""
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command=install_of("pyspark"))
@@ -91,7 +93,7 @@ def retrieve(pattern: Path, cache: Path, log: Path, lock_held: int | None = None
     # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
     cache.mkdir(parents=True, exist_ok=True)
     trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
-    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(SHIPPED / "ivy.xml"), "-cache", str(cache)]
+    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(wanted), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     # An Ivy that outlives us must keep the next one waiting: they would write the same files.
     command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,6 +139,7 @@ def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
 def manifest_line(fields: dict[str, Any], targets: int = 1) -> ManifestLine:
     """Converts one of `SOURCE_LINE_SCHEMA`. With several targets, its `place` names the target."""
     place = fields.pop("place", 0)
+    fields |= {"files": tuple(json.loads(fields.get("files") or "[]")), "contents": int(fields.get("contents") or 0)}
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
     rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
     return ManifestLine(**fields, digest=digest, rows_of=rows_of)

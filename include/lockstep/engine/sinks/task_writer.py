@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import StageWork
 
-# Both have the same methods. The first column of a report is the task's number, `stream_id` says what it is about.
+# They have the same methods, and `LakeWriter` is a `Writer`. The first column of a report is the task's number, `stream_id`
+# says what it is about.
 TaskWriter = Writer | RangeWriter
 
 
@@ -26,7 +27,7 @@ def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str
     if isinstance(sink, RangeTask):
         return RangeWriter(sink, secrets.token_hex(8), work.from_offsets, names)
     tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
-    return Writer(
+    staging = (
         staging_dsn(dsn, work.stager),
         work.table,
         work.batch_id,
@@ -36,6 +37,11 @@ def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str
         tuple(each for each, deletes in zip(tables, deleting(folder.pipeline), strict=True) if deletes),
         work.raw_table if folder.quarantines and not folder.is_straight else None,
     )
+    if work.lake is None:
+        return Writer(*staging)
+    from lockstep.engine.sinks.lake_writer import LakeWriter  # noqa: PLC0415 - few pipelines have a lake table
+
+    return LakeWriter(*staging, work.lake)
 
 
 def deleting(pipeline: Pipeline) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ class Writer:
 
     def left(self, number: int) -> pa.RecordBatch:
         """Returns the line of a part that is left to Spark."""
-        return pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT_OUT}], schema=SOURCE_LINE_SCHEMA)
+        return pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT_OUT}], schema=self.schema)
 
     def reports(self, rows: Sequence[Mapping[str, Any]], _tasks: int, _where: str) -> tuple[ManifestLine, ...]:
         """Converts rows to manifest lines. A task that fails has none, and its job fails."""
@@ -96,7 +96,7 @@ class Writer:
             tally.staged(batch)
         with staging_session(self.dsn) as cur:
             for table, rows in self._aside(kept):
-                _stage(cur, table, rows, task)
+                stage_rows(cur, table, rows, task)
             copy_rows(cur, "lockstep", "source_manifest", self._source_lines(tally.lines()))
 
     def _aside(self, kept: list[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
@@ -115,7 +115,7 @@ class Writer:
     def _keep_beside(self, table: str, raw: list[pa.RecordBatch]) -> None:
         """Stages bytes in a transaction of their own. Records never change, so any try's bytes are right."""
         with staging_session(self.dsn) as cur:
-            _stage(cur, table, raw, attempt_id())
+            stage_rows(cur, table, raw, attempt_id())
 
     def _source_lines(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: lines.column(name) for name in SOURCE_LINE_SCHEMA.names if name != "rows"}
@@ -134,13 +134,14 @@ class Writer:
             return
         reach("task.read_mid")
         with staging_session(self.dsn) as cur:
-            _stage(cur, self.table, _counted(chain([first], batches), tally.staged), attempt_id())
+            stage_rows(cur, self.table, _counted(chain([first], batches), tally.staged), attempt_id())
             reach("task.copy_end")
         reach("task.committed")
         yield tally.lines()
 
 
-def _stage(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int) -> None:
+def stage_rows(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int) -> None:
+    """Copies rows of a task into a staging table."""
     so_far = 0
     for batch in batches:
         copy_rows(cur, STAGING_SCHEMA, table, _with_task(batch, task), so_far)

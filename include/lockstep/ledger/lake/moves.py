@@ -105,9 +105,9 @@ def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[L
     """Records the files that count, by place."""
     for place, its in files.items():
         for file in its:
-            cur.execute(
-                Q["insert_file"], asdict(attempt) | {"place": place} | asdict(file) | {"streams": Json(file.streams)}
-            )
+            digests = {"columns": file.columns, "streams": file.digests} if file.of_task else None
+            facts = {"place": place, "streams": Json(file.streams), "digests": Json(digests) if digests else None}
+            cur.execute(Q["insert_file"], asdict(file) | asdict(attempt) | facts)
 
 
 def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:
@@ -116,7 +116,9 @@ def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile
     found: dict[int, list[LakeFile]] = {}
     for row in every(cur):
         streams = {stream: (s[0], s[1], s[2], s[3], s[4]) for stream, s in row.streams.items()}
-        found.setdefault(row.place, []).append(LakeFile(row.path, row.rows, row.bytes, streams))
+        told = row.digests or {"streams": {}, "columns": ()}
+        file = LakeFile(row.path, row.rows, row.bytes, streams, told["streams"], tuple(told["columns"]))
+        found.setdefault(row.place, []).append(file)
     return found
 
 
@@ -144,6 +146,12 @@ def dead_preparations(cur: cursor) -> list[Any]:
 def dead_prefixes(cur: cursor) -> list[Any]:
     """Returns the prefixes of attempts that have ended without a commit."""
     cur.execute(Q["dead_prefixes"])
+    return every(cur)
+
+
+def kept_prefixes(cur: cursor) -> list[Any]:
+    """Returns the prefixes of committed attempts that nobody has looked at, each with the files that count there."""
+    cur.execute(Q["kept_prefixes"])
     return every(cur)
 
 

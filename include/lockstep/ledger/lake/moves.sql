@@ -40,12 +40,12 @@ select place, location from lockstep.lake_prefix where batch_id = %(batch_id)s a
 
 -- name: insert_file
 -- A file that was read back from the store.
-insert into lockstep.lake_file (batch_id, token, place, path, rows, bytes, streams)
-values (%(batch_id)s, %(token)s, %(place)s, %(path)s, %(rows)s, %(bytes)s, %(streams)s)
+insert into lockstep.lake_file (batch_id, token, place, path, rows, bytes, streams, digests)
+values (%(batch_id)s, %(token)s, %(place)s, %(path)s, %(rows)s, %(bytes)s, %(streams)s, %(digests)s)
 
 -- name: files_of_attempt
 -- The files that count of an attempt.
-select place, path, rows, bytes, streams from lockstep.lake_file
+select place, path, rows, bytes, streams, digests from lockstep.lake_file
 where batch_id = %(batch_id)s and token = %(token)s order by place, path
 
 -- name: insert_prepared
@@ -108,6 +108,30 @@ where a.closed_at is not null and a.state <> 'committed'
   and not exists (
     select from lockstep.lake_commit m where m.batch_id = x.batch_id and m.token = x.token)
 order by x.batch_id, x.token, x.place
+
+-- name: kept_prefixes
+-- Where attempts that have committed have written: tries of tasks that lost have left files beside those that count.
+select x.batch_id, x.token, x.place, x.location, array(
+    select f.path from lockstep.lake_file f where (f.batch_id, f.token, f.place) = (x.batch_id, x.token, x.place)) as paths
+from lockstep.lake_prefix x join lockstep.attempt a using (batch_id, token)
+where a.state = 'committed' and (x.swept_at is null
+    or (x.swept_at < a.closed_at + interval '1 day' and a.closed_at < clock_timestamp() - interval '1 day'))
+order by x.batch_id, x.token, x.place
+
+-- name: is_preview
+-- Whether a batch is compared and never committed.
+select coalesce(bool_or(r.preview), false) as preview from lockstep.batch b left join lockstep.request r using (request_id)
+where b.batch_id = %(batch_id)s
+
+-- name: expected_digests
+-- The digest of the values of each covered segment, as tasks have written them into files.
+select c.batch_id, c.stream_id, f.digests -> 'columns' as columns,
+    sum((f.digests -> 'streams' ->> c.stream_id::text)::numeric) as digest
+from lockstep.coverage c join lockstep.stream s using (stream_id)
+join lockstep.lake_commit m on m.batch_id = c.batch_id and m.place = %(place)s
+join lockstep.lake_file f on f.batch_id = m.batch_id and f.token = m.token and f.place = m.place
+    and f.digests -> 'streams' ? c.stream_id::text
+where s.pipeline = %(pipeline)s and c.kind = 'batch' group by 1, 2, 3 order by 1, 2
 
 -- name: swept_prefix
 -- Nothing of a dead attempt is left there.

@@ -10,6 +10,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch.same_definition import require_promoted, require_same_definition
+from lockstep.ledger.lake.of_tasks import require_in_lake
 from lockstep.ledger.staging import contents
 from lockstep.steps.feed.announce_changes import number_changes
 from lockstep.steps.windows.move import move_event_time
@@ -74,7 +75,8 @@ def require_fence(cur: cursor, folder: PipelineFolder, attempt: AttemptId) -> No
 
 def _move_results(cur: cursor, pipeline: Pipeline, attempt: AttemptId, lane: Lane, publish: Publish) -> Effect:
     """Publishes the rows, if they are those that were validated by count and by digest. Keeps their digests."""
-    found = hidden.require_landed(cur, attempt) or contents.require_staged(cur, attempt)
+    landed = hidden.require_landed(cur, attempt) or require_in_lake(cur, attempt, pipeline.targets)
+    found = landed or contents.require_staged(cur, attempt)
     reach("commit.counts_ok")
     effect = publish(cur, pipeline, attempt, lane, found.rows)
     reach("commit.published")

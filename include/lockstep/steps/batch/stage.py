@@ -21,6 +21,8 @@ from lockstep.faults import reach
 from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
+from lockstep.ledger.lake.moves import insert_files
+from lockstep.ledger.lake.of_tasks import with_files
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
 from lockstep.ledger.staging.quarantine import create_raw
@@ -33,6 +35,7 @@ from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.lake.open_tables import require_lake_fit
+from lockstep.steps.lake.stage_files import begin_files, make_folder, read_back, way_into_lake
 from lockstep.steps.ranges.stage_once import clear_older, land_ranges
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Caller
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.steps.context import Context
+    from lockstep.steps.lake.stage_files import Held
     from lockstep.targets.written_once import WayOfRows
 
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
@@ -74,16 +78,18 @@ def stage(
     attempt, work, rows = _open(at, engine, folder, batch_id, caller, columns, None if whole else unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
         clear_older(at, attempt, rows.left_in)
+        make_folder(work)
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
             landed = land_ranges(at, engine, folder, attempt, work, rows)
             lines = () if landed else _read(at, engine, folder, attempt, work, unit)
+            held = read_back(work, lines)
         if not is_named:  # by now Spark may have been asked after all
             _named(at, engine, attempt, work)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
-            lines = _counted(cur, folder, attempt, lines) if lines else ()
+            lines = _counted(cur, folder, attempt, lines, held) if lines else ()
             streams = [item.stream_id for item in work.ranges]
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
             attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
@@ -104,9 +110,9 @@ def _read(
 
 
 def _counted(
-    cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine]
+    cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine], held: Held
 ) -> Sequence[ManifestLine]:
-    """Counts what is staged, and keeps the winners' lines if they agree with it."""
+    """Counts what is staged, or held by files, and keeps the winners' lines if they agree with it."""
     places = range(len(folder.pipeline.targets))
     if sum(line.rows for line in lines) >= MANY:
         for place in places:
@@ -115,7 +121,8 @@ def _counted(
     lines = without_erased(cur, folder.pipeline.name, attempt, lines, places, is_counted_here=is_counted_here)
     if is_counted_here:
         lines = counted_once(lines, staged_records(cur, attempt, [line.task for line in lines], places))
-    staged = staged_by_task(cur, attempt, places)
+    staged = with_files(staged_by_task(cur, attempt, places), held)
+    insert_files(cur, attempt, {0: [file for its in held.values() for file in its]})
     results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in staged.items()})
     require_counts(results.stream_totals(cur, attempt), staged_by_stream(staged, {line.task for line in lines}))
     return lines
@@ -138,7 +145,7 @@ def _open(
     elsewhere = isinstance(folder.pipeline.guarantee, Delivered)
     if elsewhere:
         results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
-    require_lake_fit(at.conn, folder.pipeline, columns)
+    tables = require_lake_fit(at.conn, folder.pipeline, columns)
     each = tuple(folder.pipeline.each())
     with transaction(at.conn, STAGER) as cur:
         for place in database_places(folder.pipeline.targets) if not elsewhere else ():
@@ -147,6 +154,8 @@ def _open(
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
         rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
+        lake = way_into_lake(cur, folder, batch_id)
+        rows = replace(rows, because=rows.because or lake.because)
         if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)
@@ -160,7 +169,8 @@ def _open(
             hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
             if folder.quarantines and (folder.transform is not None or rows.rows_table):
                 create_raw(cur, attempt, of_tasks=rows.rows_table is not None)
-    work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+        work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
+        work = begin_files(cur, work, tables) if lake.by_tasks else work
     return attempt, replace(work, archived=archived), rows
 
 

@@ -28,6 +28,7 @@ from lockstep.ledger.views import reading
 from lockstep.steps.changes.evolve import propose, propose_indexes
 from lockstep.steps.inspect.look_at_topics import away_finding, of_topics
 from lockstep.steps.inspect.registry import registry_findings
+from lockstep.steps.lake.look import look_at_lake
 from lockstep.steps.windows.look import facts_of_time
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def _of_postgres(
                     judged += owner_findings(pipeline.name, told[pipeline.name].conflicts)
                     judged += feed_findings(pipeline.name, _of_feeds(conn, pipeline))
                     judged += window_findings(pipeline.name, facts_of_time(conn, pipeline))
+                    judged += look_at_lake(conn, pipeline)
                     judged += _of_columns(conn, pipeline, is_transformed=pipeline.name in transformed)
         finally:
             conn.close()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.health import HealthFacts, health_word, judge_health
+from lockstep.core.lake.iceberg import lake_places
+from lockstep.ledger.lake.told import newest_moves
 from lockstep.ledger.migrate import require_migrated
 from lockstep.ledger.views import overview
 from lockstep.steps.inspect.status import known_of, status
@@ -158,9 +160,17 @@ class Scraper:
             pipeline = self._sources.definition(conn, name)
             if pipeline is None:
                 return BLANK
-            return status(conn, broker, pipeline, datetime.now(UTC), dag_paused=current.dags[name])
+            found = status(conn, broker, pipeline, datetime.now(UTC), dag_paused=current.dags[name])
+            return found | {"lake": _of_lake(conn, pipeline)}
         except Exception as error:  # noqa: BLE001 - one pipeline's mistake hides no other
             return error
+
+
+def _of_lake(conn: connection, pipeline: Pipeline) -> list[Document]:
+    if not lake_places(pipeline.targets):
+        return []
+    with transaction(conn, READER) as cur:
+        return newest_moves(cur, pipeline.name)
 
 
 def _all(jobs: Iterable[Callable[[], None]]) -> None:
@@ -195,6 +205,7 @@ def _pipeline(current: _Round, name: str) -> Document:
         "feeds": row.feeds if row else None,
         "watermark_lag_seconds": (seen or BLANK).get("watermark_lag_seconds"),
         "windows": (seen or BLANK).get("windows"),
+        "lake": (seen or BLANK).get("lake"),
         "jvm_heap_peak_bytes": row.heap_peak_bytes if row else None,
         "jvm_heap_limit_bytes": row.heap_limit_bytes if row else None,
         "jvm_gc_seconds": row.gc_seconds if row else None,

@@ -24,6 +24,7 @@ from lockstep.ledger.batch import attempts
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch.same_definition import require_promoted, require_same_definition
 from lockstep.ledger.lake import moves
+from lockstep.ledger.lake.of_tasks import require_in_lake
 from lockstep.ledger.staging.contents import require_staged
 from lockstep.steps.lake.open_tables import open_tables
 
@@ -113,7 +114,7 @@ def _take(
     at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Mapping[int, LakeTable], spool: Path
 ) -> dict[int, tuple[Spooled, list[LakeFile]]] | None:
     """Copies the staged rows into local files under the batch's lock, only if they could be committed now."""
-    from lockstep.targets.lake.spool import spool_rows  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.targets.lake.spool import Spooled, spool_rows  # noqa: PLC0415 - few pipelines have a lake table
 
     with transaction(at.conn, COMMITTER, lock_seconds=LAKE_LOCK_SECONDS) as cur:
         batch = attempts.lock_batch(cur, attempt.batch_id)
@@ -125,14 +126,17 @@ def _take(
         ledger.require_validated(cur, attempt)
         if batch.lane == Lane.LIVE:
             ledger.require_positions(cur, attempt)
-        staged = require_staged(cur, attempt)
+        staged = require_in_lake(cur, attempt, folder.pipeline.targets) or require_staged(cur, attempt)
         recorded = moves.files_of_attempt(cur, attempt)
         taken = {}
         for place, table in tables.items():
+            files = recorded.get(place, [])
             moves.insert_prefix(cur, attempt, place, prefix_of(table.location, attempt.batch_id, attempt.token))
+            if any(file.of_task for file in files):  # tasks have written them, and no row of them is staged
+                taken[place] = (Spooled((), sums_of_files(files)), files)
+                continue
             names = [name for name, _ in staged.columns[place]]
-            rows = spool_rows(cur, attempt, place, names, table.arrow_schema, spool)
-            taken[place] = (rows, recorded.get(place, []))
+            taken[place] = (spool_rows(cur, attempt, place, names, table.arrow_schema, spool), files)
     return taken
 
 

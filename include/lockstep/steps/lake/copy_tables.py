@@ -9,6 +9,7 @@ from lockstep.core.lake.files import OffsetSums, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.lake import moves
+from lockstep.ledger.lake.of_tasks import expected_digests
 from lockstep.steps.lake.open_tables import load_table
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
 
 AS_READ_BACK = "the lake holds what was read back before the commit"
+AS_WRITTEN = "the lake holds the values that tasks wrote"
 POINTER_TOLD = "every move of the pointer is told"
 COMMIT_IN_HISTORY = "the last commit is in the table's history"
 
@@ -33,7 +35,11 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
     places = lake_places(pipeline.targets)
     if not places:
         return pipeline, []
-    from lockstep.targets.lake.copy import make_copy, sums_of_copy  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.targets.lake.copy import (  # noqa: PLC0415 - few pipelines have a lake table
+        ValuesOfBatches,
+        make_copy,
+        sums_of_copy,
+    )
 
     checks: list[PromiseCheck] = []
     targets = list(pipeline.targets)
@@ -41,12 +47,15 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         address = moves.pointer(cur, pipeline.name, table)
         opened = load_table(pipeline.name, table, address)
         copy = LakeCopy(table.partition(".")[2])
-        make_copy(cur, opened, copy)
+        told = expected_digests(cur, pipeline.name, place)
+        values = ValuesOfBatches({batch: columns for (batch, _), (columns, _) in told.items()})
+        make_copy(cur, opened, copy, tell=values.take)
         targets[place] = replace(targets[place], table=copy)
         found = [
             _told(cur, table, address),
             _in_history(cur, table, opened),
             _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
+            *_as_written(cur, table, told, values.digests),
         ]
         more = f": {table}" if len(targets) > 1 else ""
         checks += [replace(check, name=f"{check.name}{more}") for check in found]
@@ -80,6 +89,26 @@ def _in_history(cur: cursor, table: Iceberg, opened: LakeTable) -> PromiseCheck:
     elif last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
         wrong.add(f"{table} was taken back behind batch {last.batch_id}, {moves.last_mover(cur, table)}")
     return PromiseCheck(COMMIT_IN_HISTORY, not wrong.count, str(wrong) if wrong.count else "")
+
+
+def _as_written(
+    cur: cursor,
+    table: Iceberg,
+    told: Mapping[tuple[int, int], tuple[tuple[str, ...], int]],
+    there: Mapping[tuple[int, int], int],
+) -> list[PromiseCheck]:
+    """Compares the values of each segment with the digest of what its task wrote. No check for rows that were staged."""
+    if not told:
+        return []
+    wrong = Wrong()
+    for (batch_id, stream_id), (_, digest) in sorted(told.items()):
+        if there.get((batch_id, stream_id)) != digest:
+            wrong.add(
+                f"batch {batch_id}: the rows of stream {stream_id} are not those that it committed; moved last "
+                f"{moves.last_mover(cur, table)}"
+            )
+    detail = str(wrong) if wrong.count else f"{len(told)} segments by digest"
+    return [PromiseCheck(AS_WRITTEN, not wrong.count, detail, "contents", str(table))]
 
 
 def _as_read_back(

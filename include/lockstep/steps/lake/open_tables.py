@@ -57,18 +57,20 @@ def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
     return found
 
 
-def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> None:
-    """Refuses lake tables that are missing, or do not fit the columns that reach them."""
-    for place, table in open_tables(conn, pipeline).items():
+def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> dict[int, LakeTable]:
+    """Returns the lake tables. Refuses those that are missing, or do not fit the columns that reach them."""
+    tables = open_tables(conn, pipeline)
+    for place, table in tables.items():
         if why := table.misfit(columns[place]):
             raise BadDefinition(
                 f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
             )
+    return tables
 
 
 def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:
     """Makes the lake tables that are not there yet, below the warehouse. Returns their names."""
-    from lockstep.adapters.iceberg.folder import folder_of  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.data_file import folder_of  # noqa: PLC0415 - few pipelines have a lake table
     from lockstep.adapters.iceberg.schema import make_table  # noqa: PLC0415 - as above
 
     made = []

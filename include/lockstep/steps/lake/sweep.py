@@ -13,16 +13,21 @@ if TYPE_CHECKING:
 
 
 def sweep_lake(conn: connection) -> int:
-    """Deletes the files of attempts that have ended without a commit, and of refused preparations. Returns their number.
+    """Deletes the files of attempts that have ended without a commit, of tries that lost, and of refused preparations.
 
     Looks at these places alone, and never for orphans: files of other writers have no row here. A prefix is swept at
-    once, and again after a day.
+    once, and again after a day. Returns the number of files.
     """
     with transaction(conn, COMMITTER) as cur:
         preparations, prefixes = moves.dead_preparations(cur), moves.dead_prefixes(cur)
-    if not preparations and not prefixes:
+        kept = moves.kept_prefixes(cur)
+    if not preparations and not prefixes and not kept:
         return 0
-    from lockstep.adapters.iceberg.folder import sweep_prefix, sweep_preparation  # noqa: PLC0415 - few have a lake
+    from lockstep.adapters.iceberg.folder import (  # noqa: PLC0415 - few have a lake
+        sweep_losers,
+        sweep_prefix,
+        sweep_preparation,
+    )
 
     gone = 0
     for row in preparations:
@@ -33,6 +38,10 @@ def sweep_lake(conn: connection) -> int:
     for row in prefixes:
         gone += sweep_prefix(row.location)
         reach("lake.sweep_mid")
+        with transaction(conn, COMMITTER) as cur:
+            moves.swept_prefix(cur, row)
+    for row in kept:
+        gone += sweep_losers(row.location, row.paths)
         with transaction(conn, COMMITTER) as cur:
             moves.swept_prefix(cur, row)
     return gone

@@ -9,6 +9,7 @@ from lockstep.core.planning.routes import is_judged
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
+from lockstep.steps.lake.stage_files import way_into_lake
 from lockstep.steps.ranges.land_range import RangesWrittenOnce
 from lockstep.steps.ranges.part_range import RangesInParts
 from lockstep.steps.ranges.stage_ranges import outcomes_of, require_taken
@@ -32,7 +33,8 @@ def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequ
     if folder.pipeline.store is not None or not folder.is_straight:
         return route
     with transaction(at.conn, STAGER) as cur:
-        return route.also(way_of_rows(cur, folder, engine.columns(), None, ranges=ranges).because)
+        rows = way_of_rows(cur, folder, engine.columns(), None, ranges=ranges)
+        return route.also(rows.because or way_into_lake(cur, folder, None).because)
 
 
 def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:

@@ -12,6 +12,7 @@ from lockstep.core.pipeline.names import SUFFIX
 from lockstep.core.proof import verdict
 from lockstep.core.states import AttemptState, BatchState
 from lockstep.ledger.feed.reading import read_change_sets
+from lockstep.ledger.lake.told import moves_of_batch
 from lockstep.ledger.views import one_batch, reading
 from lockstep.ledger.windows.reading import judged_by
 from lockstep.web.pages.redrive import redrive_page
@@ -40,6 +41,7 @@ def batch_page(dag_id: str, batch_id: int) -> str:
         again = one_batch.rejected_ranges(cur, batch_id) if reasons else []
         change_sets = read_change_sets(cur, batch_id)
         judged = judged_by(cur, batch_id)
+        in_lake = moves_of_batch(cur, batch_id)
         expectations = verdict.expectations(found["verdict"], one_batch.partitions_of_batch(cur, batch_id))
     now = datetime.now(UTC)
     return page(
@@ -52,6 +54,7 @@ def batch_page(dag_id: str, batch_id: int) -> str:
         request=request,
         change_sets=change_sets,
         judged=judged,
+        in_lake=in_lake,
         reasons=reasons,
         redrive=redrive_page(name, batch_id, again) if again else None,
         refusals=verdict.refusals(found["verdict"]),

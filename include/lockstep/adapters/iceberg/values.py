@@ -1,0 +1,111 @@
+"""Digests the values of rows: the same before they are written, and in whatever file they lie later.
+
+Tasks use it, and have no pyiceberg.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.core.records import COORDINATES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Words = np.ndarray[Any, np.dtype[np.uint64]]
+
+ODD = np.uint64(0x9E3779B97F4A7C15)
+SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+NULL_WORD = np.uint64(0xD6E8FEB86659FD93)
+LONG_TEXT_BYTES = 2**16  # a longer text has a hash of its own
+TEXTS_AT_ONCE_BYTES = 2**20
+LOW = np.uint64(0xFFFFFFFF)
+
+
+def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int]:
+    """Returns, by stream, the sum of the hashes of its rows. Each covers coordinates and these columns, in this order.
+
+    A value counts by what it is: whole numbers of all widths are alike, and so are both widths of a float.
+    """
+    hashes = _mixed(np.full(rows.num_rows, ODD))
+    for name in (*COORDINATES, *columns):
+        hashes = _mixed(hashes * ODD + _words(rows.column(name)))
+    streams = rows.column("_stream").to_numpy(zero_copy_only=False)
+    return {int(stream): _sum(hashes[streams == stream]) for stream in np.unique(streams)}
+
+
+def _sum(hashes: Words) -> int:
+    """Returns the exact sum, which 64 bits do not hold."""
+    return (int((hashes >> np.uint64(32)).sum()) << 32) + int((hashes & LOW).sum())
+
+
+def _words(column: pa.Array) -> Words:
+    """Returns a number of 64 bits for each value."""
+    words = _of_values(column)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL_WORD, words) if column.null_count else words
+
+
+def _of_values(column: pa.Array) -> Words:
+    type_ = column.type
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.uint64)
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        codes = column.dictionary_encode()
+        texts = _texts(codes.dictionary.cast(pa.binary()))
+        words: Words = texts[codes.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        return words
+    if pa.types.is_decimal128(type_):
+        halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))]
+        return _mixed(halves[0::2] * ODD) + halves[1::2]
+    if pa.types.is_floating(type_):
+        numbers = column.fill_null(0).cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # one zero
+        plain: Words = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
+        return plain
+    if pa.types.is_timestamp(type_):
+        column = column.cast(pa.timestamp("us", type_.tz))
+    elif pa.types.is_date32(type_):
+        column = column.cast(pa.int32())
+    whole: Words = pc.cast(column, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+    return whole
+
+
+def _texts(values: pa.Array) -> Words:
+    """Returns a number for each text, none of which is null."""
+    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    if len(values) > 1 and lengths.sum() > TEXTS_AT_ONCE_BYTES:
+        half = len(values) // 2
+        return np.concatenate([_texts(values.slice(0, half)), _texts(values.slice(half))])
+    is_long = lengths > LONG_TEXT_BYTES
+    if is_long.any():
+        found = np.array([_long(value) if value is not None else 0 for value in _only(values, is_long)], np.uint64)
+        short = pc.if_else(pa.array(is_long), pa.scalar(b""), values)
+        return np.where(is_long, found, _texts(short))
+    ends = np.cumsum(lengths)
+    _, offsets, data = values.buffers()
+    begin = np.frombuffer(offsets, np.int32)[values.offset] if len(values) else 0
+    size = int(ends[-1]) if len(ends) else 0
+    letters = np.frombuffer(data, np.uint8)[begin : begin + size] if size else np.zeros(0, np.uint8)
+    places = np.arange(size) - np.repeat(ends - lengths, lengths)
+    powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, ODD))
+    summed = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * powers[places], dtype=np.uint64)])
+    return _mixed(summed[ends] - summed[ends - lengths] + lengths.astype(np.uint64) * SPREAD[0])
+
+
+def _only(values: pa.Array, wanted: np.ndarray[Any, Any]) -> list[bytes | None]:
+    return pc.if_else(pa.array(wanted), values, pa.scalar(None, pa.binary())).to_pylist()  # type: ignore[no-any-return]
+
+
+def _long(value: bytes) -> int:
+    return int.from_bytes(blake2b(value, digest_size=8).digest())
+
+
+def _mixed(words: Words) -> Words:
+    """Spreads each bit over all others."""
+    words = (words ^ (words >> np.uint64(30))) * SPREAD[0]
+    words = (words ^ (words >> np.uint64(27))) * SPREAD[1]
+    return words ^ (words >> np.uint64(31))

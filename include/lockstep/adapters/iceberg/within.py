@@ -1,0 +1,44 @@
+"""Finds rows of offset ranges: by the bounds of files, in a scan, and among rows that were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, LessThan, Or
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg import types
+
+    from lockstep.core.lake.files import Replaced
+
+
+def bounds_of(file: Any, field: types.NestedField) -> tuple[int, int]:
+    """Returns the least and the greatest value of a column of whole numbers. Without bounds it may be any."""
+    kind = field.field_type
+    found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
+    low, high = (None if raw is None else from_bytes(kind, raw) for raw in found)
+    return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
+
+
+def of_ranges(ranges: Sequence[Replaced]) -> Any:
+    """Returns the expression of a scan for rows of these ranges."""
+    each = [
+        And(EqualTo("_stream", r.stream), GreaterThanOrEqual("_offset", r.begin), LessThan("_offset", r.end))
+        for r in ranges
+    ]
+    return Or(*each) if len(each) > 1 else each[0] if each else AlwaysFalse()
+
+
+def any_of(replaced: Sequence[Replaced], rows: pa.Table) -> Any:
+    """Returns, for each row, if it lies in one of the ranges."""
+    found = pa.array([False] * rows.num_rows)
+    for each in replaced:
+        of_stream = pc.equal(rows["_stream"], each.stream)
+        inside = pc.and_(pc.greater_equal(rows["_offset"], each.begin), pc.less(rows["_offset"], each.end))
+        found = pc.or_(found, pc.and_(of_stream, inside))
+    return found

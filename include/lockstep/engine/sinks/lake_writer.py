@@ -1,0 +1,124 @@
+"""Writes a task's rows into files of the lake. Closes each, and only then yields the task's lines."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lockstep.adapters.iceberg.data_file import DataFile
+from lockstep.adapters.iceberg.values import value_digests
+from lockstep.core.errors import BadData
+from lockstep.core.lake.files import LakeWork
+from lockstep.engine.sinks.session import staging_session
+from lockstep.engine.sinks.spark_task import attempt_id
+from lockstep.engine.sinks.stretches import rows_by_stream
+from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA, Tally
+from lockstep.engine.sinks.writer import Writer, stage_rows
+from lockstep.faults import reach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LAKE_LINE_SCHEMA = SOURCE_LINE_SCHEMA.append(pa.field("files", pa.string())).append(pa.field("contents", pa.string()))
+TASK_FILE_ROWS = 2_000_000
+NOWHERE = LakeWork("", b"", ())
+ALONE_ROWS = 10_000  # a stream with so many rows shares its file with no other: a replay then drops it as it is
+
+
+@dataclass(frozen=True, slots=True)
+class LakeWriter(Writer):
+    """The destination of a task's rows of one lake table. Connects to Postgres for rejects alone."""
+
+    lake: LakeWork = NOWHERE
+
+    schema = LAKE_LINE_SCHEMA
+
+    def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
+        files = TaskFiles(self.lake, self.batch_id)
+        with ExitStack() as stack:
+            stack.callback(files.discard)
+            cur: Any = None
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                tally.staged(batch)
+                reach("task.read_mid")
+                rejected = pc.is_valid(batch.column("_reason"))
+                if pc.any(rejected).as_py():
+                    cur = cur or stack.enter_context(staging_session(self.dsn))
+                    stage_rows(cur, self.table, [batch.filter(rejected)], attempt_id())
+                files.take(batch.filter(pc.is_null(batch.column("_reason"))))
+            files.close()
+        if not tally.has_lines:
+            return
+        reach("task.committed")
+        lines = tally.lines()
+        paths = json.dumps(files.paths)
+        contents = [str(files.contents.get(stream, 0)) for stream in lines.column("stream_id").to_pylist()]
+        yield lines.append_column("files", pa.array([paths] * lines.num_rows, pa.string())).append_column(
+            "contents", pa.array(contents, pa.string())
+        )
+
+
+class TaskFiles:
+    """The files of one task: their paths, and by stream the digest of the values that went into them."""
+
+    def __init__(self, lake: LakeWork, batch_id: int) -> None:
+        self._lake = lake
+        self._schema = pa.ipc.read_schema(pa.py_buffer(lake.schema))
+        self._batch_id = batch_id
+        self._open: DataFile | None = None
+        self._last: int | None = None
+        self.paths: list[str] = []
+        self.contents: dict[int, int] = {}
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        """Writes rows, as the table has them. Raises `BadData` for a value that it cannot hold."""
+        for stream, part in rows_by_stream([rows]):
+            held = self._open.rows if self._open else 0
+            if held >= TASK_FILE_ROWS or (stream != self._last and held >= ALONE_ROWS):
+                self.close()
+            self._last = stream
+            written = self._as_held(part)
+            for its, digest in value_digests(written, self._lake.columns).items():
+                self.contents[its] = self.contents.get(its, 0) + digest
+            if self._open is None:
+                address = f"{self._lake.prefix}/{attempt_id()}-{len(self.paths)}-{uuid4()}.parquet"
+                self._open = DataFile(address, self._schema)
+            self._open.write(written)
+            reach("lake.file_open")
+
+    def close(self) -> None:
+        """Closes the open file, if there is one. From here on it counts, if its task does."""
+        if self._open is not None:
+            self._open.close()
+            self.paths.append(self._open.address)
+            self._open = None
+            reach("lake.file_closed")
+
+    def discard(self) -> None:
+        """Takes a file away that was not closed, because its task ends here."""
+        if self._open is not None:
+            self._open.discard()
+            self._open = None
+
+    def _as_held(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        values = {name: rows.column(name) for name in rows.schema.names}
+        values["_batch"] = pa.repeat(pa.scalar(self._batch_id, pa.int64()), rows.num_rows)
+        try:
+            arrays = [
+                pc.cast(values[field.name], field.type) if field.name in values else pa.nulls(rows.num_rows, field.type)
+                for field in self._schema
+            ]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise BadData(
+                f"batch {self._batch_id}: a value that no column of the lake holds: {str(error).splitlines()[0]}",
+                next_command=f"lockstep batch {self._batch_id}",
+            ) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

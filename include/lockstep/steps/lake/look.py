@@ -1,0 +1,36 @@
+"""Looks at the lake tables of a pipeline for `doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.errors import Refusal
+from lockstep.core.health.findings import Check, Judged, problem
+from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.lake_findings import lake_findings
+from lockstep.ledger.lake import moves
+from lockstep.ledger.lake.told import longest_attempt
+from lockstep.steps.lake.open_tables import load_table
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
+    from lockstep.core.pipeline.definition import Pipeline
+
+
+def look_at_lake(conn: connection, pipeline: Pipeline) -> Judged:
+    """Returns what is found of each lake table. A table that was not made yet is a finding of its target."""
+    judged: Judged = []
+    for table in lake_places(pipeline.targets).values():
+        with transaction(conn, READER) as cur:
+            if not moves.has_pointer(cur, table):
+                continue
+            address, longest = moves.pointer(cur, pipeline.name, table), longest_attempt(cur, pipeline.name)
+        try:
+            judged += lake_findings(load_table(pipeline.name, table, address).facts(longest))
+        except Refusal as refusal:
+            why = "no batch can be committed into it, and nobody can read it"
+            remedy = refusal.next_command or f"lockstep files {pipeline.name}"
+            judged.append(problem(Check.LAKE, f"table {table}", refusal.message, why, remedy))
+    return judged

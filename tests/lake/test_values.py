@@ -1,0 +1,101 @@
+"""Tests the digest of values: the same before and after a file, and another one for every change."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lockstep.adapters.iceberg.folder import doubled, stream_sums
+from lockstep.adapters.iceberg.values import value_digests
+
+KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), st.text(max_size=9)),
+    "bytes": (pa.binary(), st.binary(max_size=9)),
+    "whole": (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    "big": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "yes": (pa.bool_(), st.booleans()),
+    "real": (pa.float64(), st.floats(allow_nan=False)),
+    "single": (pa.float32(), st.floats(width=32, allow_nan=False)),
+    "money": (pa.decimal128(38, 6), st.decimals(places=6, min_value=Decimal(-(10**30)), max_value=Decimal(10**30))),
+    "day": (pa.date32(), st.dates()),
+    "at": (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(UTC))),
+}
+SCHEMA = pa.schema(
+    [
+        *(("_stream", pa.int32()), ("_offset", pa.int64()), ("_ordinal", pa.int32())),
+        *((name, type_) for name, (type_, _) in KINDS.items()),
+    ]
+)
+ROW = st.fixed_dictionaries({name: st.none() | values for name, (_, values) in KINDS.items()})
+
+
+def batch(rows: list[dict[str, Any]], streams: int = 2) -> pa.RecordBatch:
+    numbered = [row | {"_stream": i % streams, "_offset": i, "_ordinal": 0} for i, row in enumerate(rows)]
+    return pa.RecordBatch.from_pylist(numbered, schema=SCHEMA)
+
+
+def total(rows: pa.RecordBatch) -> dict[int, int]:
+    return value_digests(rows, [*KINDS])
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.lists(ROW, min_size=1, max_size=9), data=st.data())
+def test_a_digest_is_that_of_the_values_and_of_nothing_else(tmp_path_factory, rows, data):
+    whole = batch(rows)
+    path = tmp_path_factory.getbasetemp() / "digested.parquet"
+    pq.write_table(pa.Table.from_batches([whole]), path, compression="zstd")
+    (read,) = pq.read_table(path).combine_chunks().to_batches()
+    assert total(read) == total(whole)
+    # Wherever the rows are cut, and in whatever order, the sums are the same.
+    cut = data.draw(st.integers(0, len(rows)))
+    parts = [total(part) for part in (whole.slice(cut), whole.slice(0, cut))]
+    assert {s: sum(part.get(s, 0) for part in parts) for s in total(whole)} == total(whole)
+    # Any other value, and two values that change places, have another digest.
+    name = data.draw(st.sampled_from([*KINDS]))
+    place = data.draw(st.integers(0, len(rows) - 1))
+    other = data.draw(st.none() | KINDS[name][1])
+    changed = [row | ({name: other} if i == place else {}) for i, row in enumerate(rows)]
+    same = batch(changed).column(name).equals(whole.column(name)) or (other == rows[place][name] == 0)
+    assert (total(batch(changed)) == total(whole)) == same
+
+
+def test_a_value_counts_by_what_it_is_and_not_by_its_width():
+    narrow = pa.RecordBatch.from_pydict(
+        {"_stream": [1], "_offset": [7], "_ordinal": [0], "n": pa.array([5], pa.int32())}
+    )
+    wide = pa.RecordBatch.from_pydict({"_stream": [1], "_offset": [7], "_ordinal": [0], "n": pa.array([5], pa.int64())})
+    assert value_digests(narrow, ["n"]) == value_digests(wide, ["n"])
+    for one, other in ((0.0, -0.0), (float("nan"), -float("nan"))):
+        each = [
+            pa.RecordBatch.from_pydict({"_stream": [1], "_offset": [7], "_ordinal": [0], "n": [value]})
+            for value in (one, other)
+        ]
+        assert value_digests(each[0], ["n"]) == value_digests(each[1], ["n"])
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**16, 2**16 + 1, 3 * 2**20])
+def test_texts_of_every_size_have_a_digest(size):
+    letters = "x" * size
+    rows = [{"text": letters}, {"text": f"{letters}y"}, {"text": None}, {"text": letters}]
+    first = total(batch(rows, streams=4))
+    assert len(set(first.values())) == 4
+    assert total(batch([*rows[:3], {"text": f"{letters}y"}], streams=4))[3] != first[3]
+
+
+def test_sums_are_exact_and_a_doubled_place_is_found():
+    far = 2**62
+    rows = pa.RecordBatch.from_pydict({"_stream": [1, 1, 2], "_offset": [far, far + 2**40, 5], "_ordinal": [0, 0, 0]})
+    assert stream_sums(rows) == {
+        1: (2, 2 * far + 2**40, far * far + (far + 2**40) ** 2, far, far + 2**40),
+        2: (1, 5, 25, 5, 5),
+    }
+    assert doubled([np.array([[1, 2], [0, 0]]), np.array([[3], [0]])]) is None
+    assert doubled([np.array([[1, 2], [0, 1]]), np.array([[2], [1]])]) == (2, 1)
