@@ -190,8 +190,8 @@ MUTANTS = [
         f"{DOUBT}test_only_the_very_connection_that_commits_is_ended",
         Edit(
             "ledger/batch/commit.sql",
-            "a.backend_pid = p.pid and a.backend_start = p.backend_start\nwhere a.batch_id = %(batch_id)s and a.token",
-            "a.backend_pid = p.pid\nwhere a.batch_id = %(batch_id)s and a.token",
+            "as t (pid, backend_start) using (pid, backend_start)\nwhere p.pid <> pg_backend_pid()",
+            "as t (pid, backend_start) using (pid)\nwhere p.pid <> pg_backend_pid()",
         ),
         long=True,
     ),
