@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, staging_dsn, transaction
+from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, transaction
+from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId

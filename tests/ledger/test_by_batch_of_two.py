@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import staging_dsn
+from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.migrate import migrate_target

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from psycopg2 import errors, sql
-from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, make_dsn, parse_dsn
+from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRollbackError, parse_dsn
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.adapters.os_user import OS_USER_SETTING, os_user
@@ -29,7 +29,6 @@ READER = "lockstep_reader"
 OWNER = "lockstep_owner"
 TARGETS_ROLE = "lockstep_targets"
 DEFAULT_LOCK_SECONDS = 10.0
-STAGING_SECONDS = 600
 CONNECT_SECONDS = 10
 IDLE_SECONDS = 5.0  # a session that idles in a transaction for so long loses the transaction and its locks
 HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # a trigger may say these at COMMIT. A warning is the server's own.
@@ -84,7 +83,7 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLA
             application_name=name,
             connect_timeout=CONNECT_SECONDS,
             cursor_factory=NamedTupleCursor,
-            **_patience("keepalives_"),
+            **keepalives("keepalives_"),
             tcp_user_timeout=SILENT_SECONDS * 1000,
         )
         # Otherwise a function in another schema of the path would be called if it fits better than Postgres's own.
@@ -186,26 +185,7 @@ def way_to(dsn: str) -> tuple[list[str], str]:
     return [host for host in parts.get("host", "").split(",") if not host.startswith("/")], parts.get("sslmode", "")
 
 
-def staging_dsn(dsn: str, name: str) -> str:
-    """Returns an executor's DSN: as the stager, with timeouts for a COPY that is never read."""
-    options = (
-        f"-c role={STAGER} -c statement_timeout={STAGING_SECONDS}s -c timezone=UTC -c search_path=pg_catalog,pg_temp"
-    )
-    options += f" -c idle_in_transaction_session_timeout={STAGING_SECONDS}s"  # it waits for Kafka between two copies
-    # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
-    options += "".join(f" -c {name}={value}" for name, value in _patience("tcp_keepalives_").items())
-    given = parse_dsn(dsn).get("options", "")
-    return make_dsn(
-        dsn,
-        options=f"{given} {options}".strip(),
-        application_name=name,
-        connect_timeout=CONNECT_SECONDS,
-        **_patience("keepalives_"),
-        tcp_user_timeout=SILENT_SECONDS * 1000,
-    )
-
-
-def _patience(prefix: str) -> dict[str, Any]:
+def keepalives(prefix: str) -> dict[str, Any]:
     """Returns keepalive settings, by which either end detects a peer that is silent for `SILENT_SECONDS`."""
     idle, interval = max(1, SILENT_SECONDS // 3), max(1, SILENT_SECONDS // 6)
     return {f"{prefix}idle": idle, f"{prefix}interval": interval, f"{prefix}count": 3}
@@ -220,7 +200,7 @@ def _assert_promises(conn: connection) -> None:
         unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
         cur.execute(unbounded, (list(UNBOUNDED),))
         for name, value in (
-            _patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
+            keepalives("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
         ).items():
             cur.execute("select set_config(%s, %s, false)", (name, str(value)))
         cur.execute(

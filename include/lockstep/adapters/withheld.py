@@ -17,7 +17,9 @@ FROM_RUNS = re.compile(
     "|LOCKSTEP_(TARGETS_DSN|SIGNING_KEY|AIRFLOW_PASSWORD)|SPARK_REMOTE|SPARK_CONNECT_AUTHENTICATE_TOKEN"
 )
 # Secrets that a run needs, but not the programs that it starts. Spark's tasks get theirs by value.
-FROM_PROGRAMS = re.compile(rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD")
+FROM_PROGRAMS = re.compile(
+    rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN|STAGER_DSN|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD"
+)
 
 
 @contextmanager

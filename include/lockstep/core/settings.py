@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(os.environ)  # as it is now, and to read only
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
+STAGER_DSN = "LOCKSTEP_STAGER_DSN"
 DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
 
@@ -26,6 +27,7 @@ class Settings:
 
     dsn: str = field(default="", repr=False)
     targets_dsn: str = field(default="", repr=False)
+    stager_dsn: str = field(default="", repr=False)
     kafka: str = ""
     kafka_options: str = field(default="", repr=False)
     registry: str = ""
@@ -45,6 +47,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
     return Settings(
         dsn=environ.get("LOCKSTEP_DSN", ""),
         targets_dsn=environ.get("LOCKSTEP_TARGETS_DSN", ""),
+        stager_dsn=of(STAGER_DSN),
         kafka=environ.get("LOCKSTEP_KAFKA", ""),
         kafka_options=of(KAFKA_OPTIONS),
         registry=of("LOCKSTEP_REGISTRY"),

@@ -41,11 +41,18 @@ class WayOfRows:
 
 
 def way_of_rows(
-    cur: cursor, folder: PipelineFolder, columns: Sequence[Column], batch_id: int | None, *, may_hide: bool = True
+    cur: cursor,
+    folder: PipelineFolder,
+    columns: Sequence[Column],
+    batch_id: int | None,
+    *,
+    may_hide: bool = True,
+    why: str = "",
 ) -> WayOfRows:
     """Returns the way of a batch's rows, and of the next live batch's without a `batch_id`.
 
-    Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range.
+    Nothing is said of a target without a view, and without `may_hide`: rows are then staged, or committed by range. `why`
+    is a reason of the caller's to stage them.
     """
     before = None if batch_id is None else hidden_in(cur, batch_id)
     pipeline = folder.pipeline
@@ -54,7 +61,7 @@ def way_of_rows(
     if rows_table is None:
         return WayOfRows(None, "", before, before)
     left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
-    staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
+    staged = why or _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:
         return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", before, left_in)
     because = f"rows are written once, into {rows_table}, and shown by the commit"

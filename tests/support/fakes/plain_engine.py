@@ -13,8 +13,8 @@ import psycopg2
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
-from lockstep.adapters.postgres import staging_dsn
 from lockstep.adapters.postgres_words import last_line
+from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.engine import RangeOutcome, RangeTask
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.planning.routes import Route, Way

@@ -33,7 +33,7 @@ from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.lake.open_tables import require_lake_fit
-from lockstep.steps.ranges.stage_once import clear_older, land_ranges
+from lockstep.steps.ranges.stage_once import clear_older, land_ranges, why_staged
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
 from lockstep.targets.table.fit import require_fit
@@ -146,7 +146,7 @@ def _open(
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
+        rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH, why=why_staged(at))
         if unit == CommitUnit.STREAM or rows.left_in:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)

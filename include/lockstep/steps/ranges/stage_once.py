@@ -29,7 +29,12 @@ def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequ
     if folder.pipeline.store is not None or not folder.is_straight:
         return route
     with transaction(at.conn, STAGER) as cur:
-        return route.also(way_of_rows(cur, folder, engine.columns(), None).because)
+        return route.also(way_of_rows(cur, folder, engine.columns(), None, why=why_staged(at)).because)
+
+
+def why_staged(at: Context) -> str:
+    """Returns the reason to stage rows that tasks could write once, if executors have a login that stages alone."""
+    return "the login of executors stages alone" if at.stager_dsn else ""
 
 
 def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
