@@ -53,7 +53,7 @@ end $$;
 
 -- What a driver says to the task that has submitted it. On a cluster the two share no file.
 create table answer (
-    task_instance_id uuid not null,
+    task_instance_id text not null,
     try_number int not null,
     outcome jsonb not null,
     at timestamptz not null default clock_timestamp(),
