@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psycopg2
 import pytest
 from psycopg2 import errors
 
+from lockstep.adapters.postgres import transaction
 from lockstep.adapters.staging_login import executor_dsn
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller
+from lockstep.ledger.batch.commit import end_stagers
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan
@@ -20,6 +23,7 @@ from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
 from support.scenes.here import Here
 
+PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 BY_BATCH = """create table public.drill (id text, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
     _batch int8 not null, primary key (_stream, _offset, _ordinal, _batch)) partition by list (_batch);"""
 READABLE = """select n.nspname || '.' || c.relname, p.privilege from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -32,14 +36,15 @@ MOVED = "insert into lockstep.commit (batch_id, stream_id, token, definition_has
 
 @pytest.fixture
 def stager(drill, postgres):
-    """Yields the DSN of a login that has the role of executors alone."""
+    """Yields the DSN of a login that docs/clusters.md makes for executors."""
     login = f"stages_{re.sub(r'[^a-z0-9]', '_', drill.topic)}"
+    (statements,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    own = psycopg2.extensions.parse_dsn(drill.dsn)["user"]
     with closing(psycopg2.connect(postgres)) as admin:
         admin.autocommit = True
-        admin.cursor().execute(
-            f"create role {login} login noinherit password 'alone'; grant lockstep_executor to {login}"
-        )
-        yield re.sub(r"//[^@]+@", f"//{login}:alone@", drill.dsn)
+        admin.cursor().execute(statements.replace("lockstep_stage ", f"{login} ").replace("lockstep_stage;", f"{login};")
+                               .replace("lockstep_airflow", own))  # fmt: skip
+        yield re.sub(r"//[^@]+@", f"//{login}:...@", drill.dsn)
         admin.cursor().execute(f"drop role {login}")
 
 
@@ -86,6 +91,19 @@ def test_a_stagers_login_adds_staged_rows_and_can_read_or_change_nothing(drill, 
             cur.execute("insert into public.drill_1 (_stream, _offset, _ordinal) values (1, 0, 9)")
     assert drill.ask(READABLE, "lockstep_executor") == [("lockstep.source_manifest", "insert")]
     assert drill.violations() == []
+    here.at.close()
+
+
+def test_a_session_of_a_stagers_login_that_still_writes_is_ended(drill, stager):
+    here, who = Here(drill), Caller("me")
+    batch = plan(here.at.conn, here.at.broker, here.folder, who, datetime.now(UTC)).batch_id
+    attempt = stage(here.at, here.engine, here.folder, batch, who)
+    with closing(psycopg2.connect(executor_dsn(drill.dsn, stager, attempt.stager))) as zombie:
+        zombie.cursor().execute(FORGED.format(table=f"lockstep_staging.{attempt.table}"), (1, 99))
+        with transaction(here.at.conn, None) as cur:
+            end_stagers(cur, attempt.stager)
+        with pytest.raises(psycopg2.OperationalError):
+            zombie.cursor().execute("select 1")
     here.at.close()
 
 

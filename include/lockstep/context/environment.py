@@ -1,4 +1,4 @@
-"""Sets variables of the environment: for a block, or for a driver on a cluster from a file of its machine."""
+"""Sets variables of the environment, for a block, or from a file for a driver on a cluster."""
 
 from __future__ import annotations
 
