@@ -20,10 +20,10 @@ from lockstep.installed import CHECKOUT
 from support.oracles.canary import CommandLines, Environments, files_holding, tables_holding
 from support.servers.scheduled import an_airflow, kill, wait_for
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 DRIVER, EXECUTOR, TASK = "worker.DriverWrapper", "CoarseGrainedExecutorBackend", "pyspark.daemon"
 STAGER = "canary-of-executors"
-ADDRESS = re.compile(r"started at (http://[0-9.:]+)")
+ADDRESS = re.compile(r"started at (http://[\w.:]+)")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_part_of_the_cluster_that_is_killed_costs_and_doubles_nothing(house, t
     drill = house.pipeline(f"without_{victim[-6:].lower()}", slow=True)
     run_id = drill.trigger()
     wait_for(drill.reads, "Spark reads", 400)
-    wait_for(lambda: parts(there, TASK), "a task reads", 200)
+    wait_for(lambda: parts(there, TASK), "a task reads", 300)
 
     if victim == "worker":
         there.kill_worker(parts(there, DRIVER)[0][0])

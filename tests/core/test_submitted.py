@@ -14,13 +14,16 @@ from lockstep.context.environment import load_environment
 from lockstep.context.submitted import submitted_for, submitter
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller, TaskRun
+from support.scenes.logins import MAKE_STAGER
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 RUN = TaskRun("orders", "manual__2026-01-01T00:00:00+00:00", "0190-ab/c d", 3)
 
 
-@pytest.mark.parametrize("flags", [{}, {"take_over": True}, {"retry": True}, {"take_over": True, "retry": True}])
-@pytest.mark.parametrize("run", [RUN, TaskRun("orders", "scheduled", None, None)])
+@pytest.mark.parametrize(
+    "flags", [{}, {"take_over": True}, {"retry": True}], ids=["without permission", "to take over", "to retry"]
+)
+@pytest.mark.parametrize("run", [RUN, TaskRun("orders", "scheduled", None, None)], ids=["a try", "a run"])
 def test_a_driver_finds_in_its_arguments_the_task_that_it_works_for(run, flags):
     told = submitter(["orders", "17", *submitted_for(Caller("anybody", task_run=run, **flags))])
 
@@ -65,6 +68,11 @@ def test_the_file_of_the_page_is_taken_and_a_drivers_own_variables_win(file):
     assert {name: os.environ[name] for name in known} == known | {"LOCKSTEP_KAFKA": "mine:9092"}
 
 
+def test_the_statements_of_the_page_are_those_that_the_tests_run():
+    (statements,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert statements == MAKE_STAGER.format(stager="lockstep_stage", run="lockstep_airflow")
+
+
 @pytest.mark.parametrize(
     ("text", "mode", "why"),
     [
@@ -79,6 +87,7 @@ def test_the_file_of_the_page_is_taken_and_a_drivers_own_variables_win(file):
         ('["canary"]', 0o600, "one JSON object"),
         ("LOCKSTEP_DSN=canary", 0o600, "it is no JSON"),
     ],
+    ids=["open to others", "a misspelt name", "a name of others", "a document", "a list", "no JSON"],
 )
 def test_a_file_that_cannot_be_meant_is_refused_without_its_values(file, text, mode, why):
     place = file(text, mode)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psycopg2
 import pytest
@@ -22,8 +21,8 @@ from lockstep.steps.batch.plan import plan
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
 from support.scenes.here import Here
+from support.scenes.logins import MAKE_STAGER
 
-PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 BY_BATCH = """create table public.drill (id text, n int, _stream int4 not null, _offset int8 not null, _ordinal int4 not null,
     _batch int8 not null, primary key (_stream, _offset, _ordinal, _batch)) partition by list (_batch);"""
 READABLE = """select n.nspname || '.' || c.relname, p.privilege from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -38,12 +37,10 @@ MOVED = "insert into lockstep.commit (batch_id, stream_id, token, definition_has
 def stager(drill, postgres):
     """Yields the DSN of a login that docs/clusters.md makes for executors."""
     login = f"stages_{re.sub(r'[^a-z0-9]', '_', drill.topic)}"
-    (statements,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     own = psycopg2.extensions.parse_dsn(drill.dsn)["user"]
     with closing(psycopg2.connect(postgres)) as admin:
         admin.autocommit = True
-        admin.cursor().execute(statements.replace("lockstep_stage ", f"{login} ").replace("lockstep_stage;", f"{login};")
-                               .replace("lockstep_airflow", own))  # fmt: skip
+        admin.cursor().execute(MAKE_STAGER.format(stager=login, run=own))
         yield re.sub(r"//[^@]+@", f"//{login}:...@", drill.dsn)
         admin.cursor().execute(f"drop role {login}")
 

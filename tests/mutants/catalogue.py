@@ -9,6 +9,7 @@ from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_avro import MUTANTS as AVRO
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
+from mutants.of_clusters import MUTANTS as CLUSTERS
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_debezium import MUTANTS as DEBEZIUM
@@ -51,6 +52,7 @@ MUTANTS = [
     *ARCHIVE,
     *AUTHORS,
     *AVRO,
+    *CLUSTERS,
     *CONSTRAINTS,
     *CHAIN,
     *CHANGE,
