@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Edit, one
+from mutants.mutant import Drop, Edit, one
 
 RIGHTS = "tests/ledger/test_executors.py::"
 TOLD = "tests/core/test_submitted.py::"
-MADE, ROLES = "ledger/migrations/0066_executors.sql", "ledger/roles.sql"
+MADE, STAGED = "ledger/migrations/0066_executors.sql", "for role lockstep_stager in schema lockstep_staging"
 
 MUTANTS = [
     one(
@@ -20,11 +20,7 @@ MUTANTS = [
         "executors may read what is staged",
         "code in a transform would see the rows of every pipeline",
         f"{RIGHTS}test_a_stagers_login_adds_staged_rows_and_can_read_or_change_nothing",
-        Edit(
-            ROLES,
-            "grant insert on tables to lockstep_executor;",
-            "grant select, insert on tables to lockstep_executor;",
-        ),
+        Drop(f"alter default privileges {STAGED} grant select on tables to lockstep_executor"),
         long=True,
     ),
     one(
@@ -37,7 +33,7 @@ MUTANTS = [
     one(
         "the driver's file may be read by everybody",
         "each user of a worker would have the ledger's password",
-        f"{TOLD}test_a_file_that_cannot_be_meant_is_refused_without_its_values[open to others]",
+        (f"{TOLD}test_a_file_that_cannot_be_meant_is_refused_without_its_values[open to others]",),
         Edit("context/environment.py", "if facts.st_mode & OTHERS:", "if facts.st_mode & OTHERS and not facts:"),
     ),
     one(
@@ -49,7 +45,7 @@ MUTANTS = [
     one(
         "a driver does not take the permission to take over from its arguments",
         "a run that was triggered with it would wait for the holder",
-        f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[a try-to take over]",
+        (f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[a try-to take over]",),
         Edit("context/submitted.py", "take_over=TAKE_OVER in arguments,", "take_over=False,"),
     ),
 ]
