@@ -9,7 +9,7 @@ import sys
 
 from lockstep.adapters.folders import load
 from lockstep.context.environment import load_environment
-from lockstep.context.submitted import answer, live_with_holder, refused, say_in_log, submitter
+from lockstep.context.submitted import answer, live_with_holder, outcome_of, say_in_log, submitter
 from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.planning.history import RunOutcome
@@ -35,7 +35,7 @@ def main(name: str, batch: str, *arguments: str) -> int:
         attempt = stage(at, engine_for(folder, at), folder, int(batch), caller)
         outcome = RunOutcome(WorkState.DONE, f"batch {batch} is staged by attempt {attempt.token}")
     except Refusal as refusal:
-        outcome, code = refused(refusal), int(not isinstance(refusal, Superseded))
+        outcome, code = outcome_of(refusal), int(not isinstance(refusal, Superseded))
     answer(at, caller, outcome)
     return code
 

@@ -9,7 +9,7 @@ import sys
 
 from lockstep.adapters.folders import load
 from lockstep.context.environment import load_environment
-from lockstep.context.submitted import answer, live_with_holder, refused, say_in_log, submitter
+from lockstep.context.submitted import answer, live_with_holder, outcome_of, say_in_log, submitter
 from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import Refusal
 from lockstep.steps.requests.work import preview_requests, work
@@ -34,7 +34,7 @@ def main(name: str, what: str, key: str, *arguments: str) -> int:
         folder = load(name)
         outcome = HALVES[what](at, engine_for(folder, at), folder, key, caller, say_in_log)
     except Refusal as refusal:
-        outcome = refused(refusal)
+        outcome = outcome_of(refusal)
     return answer(at, caller, outcome)
 
 

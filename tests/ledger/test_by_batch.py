@@ -9,10 +9,10 @@ import psycopg2
 import pytest
 
 from lockstep.adapters.postgres import COMMITTER, READER, STAGER, connect, transaction
-from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
+from lockstep.engine.sinks.staging_login import staging_dsn
 from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.proof.verify import ledger_checks
 from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED, contents_checks

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import psycopg2
 import pytest
 
-from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.planning.decisions import Caller
 from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.engine.sinks.staging_login import staging_dsn
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan

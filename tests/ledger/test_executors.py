@@ -11,9 +11,9 @@ import pytest
 from psycopg2 import errors
 
 from lockstep.adapters.postgres import transaction
-from lockstep.adapters.staging_login import executor_dsn
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller
+from lockstep.engine.sinks.staging_login import executor_dsn
 from lockstep.ledger.batch.commit import end_stagers
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.commit import commit

@@ -13,10 +13,10 @@ import pytest
 import lockstep
 from lockstep.adapters import postgres as adapter
 from lockstep.adapters.postgres import READER, connect, transaction
-from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.dev.servers.postgres import remove_server, start
 from lockstep.engine.sinks.session import staging_session
+from lockstep.engine.sinks.staging_login import staging_dsn
 from support.scenes.here import Here
 
 ENGINE = Path(lockstep.__file__).parent

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 MASTER = "SPARK_MASTER"
-CLUSTER, PYTHON_RUNNER = "cluster", "org.apache.spark.deploy.PythonRunner"
+CLUSTER_MODE, PYTHON_RUNNER = "cluster", "org.apache.spark.deploy.PythonRunner"
 SECONDS_TO_ASK_THE_MASTER = 60
 
 
@@ -43,7 +43,7 @@ class SparkJobOperator(SparkSubmitOperator):
         self.application_args = [*(self.application_args or ()), *submitted_for(task_caller())]
         if not is_warm(Connection.get(self._conn_id)):
             self._hook = self._get_hook()  # it reads its connection, which the driver is not given
-            if self._hook._connection["deploy_mode"] == CLUSTER:  # noqa: SLF001 - as the hook has resolved it
+            if self._hook._connection["deploy_mode"] == CLUSTER_MODE:  # noqa: SLF001 - as the hook has resolved it
                 self._submit_to_cluster(self._hook)
                 return
             with withheld():

@@ -61,7 +61,7 @@ def submitter(arguments: Sequence[str], *, in_one_process: bool = False) -> Call
     )
 
 
-def refused(refusal: Refusal) -> RunOutcome:
+def outcome_of(refusal: Refusal) -> RunOutcome:
     """Returns the outcome of work that was refused. Its reason is the line by which the error names itself."""
     return RunOutcome(WorkState.REFUSED, f"{type(refusal).__module__}.{type(refusal).__name__}: {refusal}")
 

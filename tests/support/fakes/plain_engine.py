@@ -14,7 +14,6 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from lockstep.adapters.postgres_words import last_line
-from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.engine import RangeOutcome, RangeTask
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.planning.routes import Route, Way
@@ -23,6 +22,7 @@ from lockstep.core.records import RESERVED_COLUMNS
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.core.states import RangeEnd
 from lockstep.engine.sinks.range_rows import RangeRows
+from lockstep.engine.sinks.staging_login import staging_dsn
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:

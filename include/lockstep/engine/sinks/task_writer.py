@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.staging_login import executor_dsn
 from lockstep.core.engine import RangeTask
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import STAGER_DSN
 from lockstep.engine.sinks.range_writer import RangeWriter
+from lockstep.engine.sinks.staging_login import executor_dsn
 from lockstep.engine.sinks.writer import Writer
 
 if TYPE_CHECKING:

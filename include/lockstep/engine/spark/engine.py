@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lockstep.adapters.staging_login import staging_dsn
 from lockstep.core.errors import ReaderDied, Superseded
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.guarantees import commit_unit
@@ -19,6 +18,7 @@ from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.plans import reads, unrepeatable
 from lockstep.engine.reading import reader_of
 from lockstep.engine.sinks.range_writer import RangeWriter
+from lockstep.engine.sinks.staging_login import staging_dsn
 from lockstep.engine.sinks.tally import lines_of
 from lockstep.engine.sinks.task_writer import deleting, writer_of
 from lockstep.engine.sinks.writer import Writer
