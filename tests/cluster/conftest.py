@@ -7,8 +7,10 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lockstep.dev.servers import ports, processes
@@ -69,12 +71,10 @@ class Cluster:
 
 
 def below(pid: int) -> list[int]:
-    children = [
-        int(entry.parent.name)
-        for entry in Path("/proc").glob("[0-9]*/stat")
-        if entry.exists() and int(entry.read_text().rpartition(")")[2].split()[1]) == pid
-    ]
-    return [each for child in children for each in (child, *below(child))]
+    """Returns the processes below this one, and none if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    return []
 
 
 def a_python(folder: Path, *more: Path) -> str:
