@@ -13,8 +13,9 @@ create role lockstep_stager nologin;
 create role lockstep_committer nologin;
 create role lockstep_partition nologin;
 create role lockstep_reader nologin;
-grant lockstep_owner, lockstep_targets, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader
-    to lockstep with admin option;
+create role lockstep_executor nologin;
+grant lockstep_owner, lockstep_targets, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader,
+    lockstep_executor to lockstep with admin option;
 grant lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader to lockstep_run;
 create database lockstep owner lockstep;
 create role airflow login password :'airflow';

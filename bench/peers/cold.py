@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters import java
 from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.kafka.broker import Broker
+from lockstep.context.submitted import submitted_for
 from lockstep.core.planning.decisions import Caller, TaskRun
 from lockstep.core.settings import DRIVER_OFFSETS
 from lockstep.dev.setup import class_data
@@ -100,7 +101,8 @@ class _Cold:
             planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))
             batch = planned.batch_id or 0
             words = ["--jars", ",".join(connector_jars()), str(JOB), self.task.table, str(batch)]
-            self._called(spark_submit("local[*]", conf, *words), _task(run) | more)
+            words += submitted_for(caller)
+            self._called(spark_submit("local[*]", conf, *words), more)
             attempt = pick_up(at.conn, batch, run).attempt
             validate(at, self.loaded, attempt)
             commit(at, self.loaded, attempt)
@@ -130,7 +132,3 @@ def _used_by_children() -> float:
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _task(run: TaskRun) -> dict[str, str]:
-    return {"AIRFLOW_CTX_DAG_ID": run.dag_id or "", "AIRFLOW_CTX_DAG_RUN_ID": run.dag_run_id or ""}

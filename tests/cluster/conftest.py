@@ -7,8 +7,10 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lockstep.dev.servers import ports, processes
@@ -16,19 +18,21 @@ from support.servers.scheduled import kill, wait_for
 
 
 class Cluster:
-    """A master and two workers of one core each, started from the pip package."""
+    """A master and two workers of one core each, started from the pip package. `more` is in the workers' environment."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.parts = folder, []
+    def __init__(self, folder: Path, **more: str) -> None:
+        self.folder, self.parts, self._more = folder, [], more
         port = ports.choose(folder)
         self.address = f"spark://127.0.0.1:{port}"
         self._start(
             "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"
         )
-        wait_for(lambda: ports.answers(port), "the master answers")
+        wait_for(lambda: ports.answers(port), "the master answers", 120)
         for _ in range(2):
             self.add_worker()
-        wait_for(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "both workers are registered")
+        wait_for(
+            lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "both workers are registered", 240
+        )
 
     def add_worker(self) -> None:
         options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1200m", "--webui-port", "0")
@@ -58,7 +62,7 @@ class Cluster:
     def _start(self, *command: str) -> None:
         program = str(Path(sys.executable).with_name("spark-class"))
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LOCKSTEP"))}
-        environ |= {
+        environ |= self._more | {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
@@ -67,22 +71,24 @@ class Cluster:
 
 
 def below(pid: int) -> list[int]:
-    children = [
-        int(entry.parent.name)
-        for entry in Path("/proc").glob("[0-9]*/stat")
-        if entry.exists() and int(entry.read_text().rpartition(")")[2].split()[1]) == pid
-    ]
-    return [each for child in children for each in (child, *below(child))]
+    """Returns the processes below this one, and none if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    return []
+
+
+def a_python(folder: Path, *more: Path) -> str:
+    """Returns a Python with the packages of the tests and what lies in more folders."""
+    venv.create(folder)
+    site = next((folder / "lib").glob("python*")) / "site-packages"
+    (site / "others.pth").write_text("\n".join(map(str, (sysconfig.get_path("purelib"), *more))))
+    return str(folder / "bin" / "python")
 
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory):
     """Returns a Python with the packages of the tests but without Lockstep, like that of a worker's machine."""
-    folder = tmp_path_factory.mktemp("bare")
-    venv.create(folder)
-    site = next((folder / "lib").glob("python*")) / "site-packages"
-    (site / "others.pth").write_text(sysconfig.get_path("purelib"))
-    python = str(folder / "bin" / "python")
+    python = a_python(tmp_path_factory.mktemp("bare"))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     program = "import pyspark, psycopg2, lockstep"
     found = subprocess.run([python, "-c", program], env=environ, capture_output=True, text=True, check=False)

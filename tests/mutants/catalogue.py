@@ -9,6 +9,7 @@ from mutants.of_authors import MUTANTS as AUTHORS
 from mutants.of_avro import MUTANTS as AVRO
 from mutants.of_chain import MUTANTS as CHAIN
 from mutants.of_change import MUTANTS as CHANGE
+from mutants.of_clusters import MUTANTS as CLUSTERS
 from mutants.of_connections import MUTANTS as CONNECTIONS
 from mutants.of_constraints import MUTANTS as CONSTRAINTS
 from mutants.of_contents import MUTANTS as CONTENTS
@@ -55,6 +56,7 @@ MUTANTS = [
     *AUTHORS,
     *AVRO,
     *CONNECTIONS,
+    *CLUSTERS,
     *CONSTRAINTS,
     *CHAIN,
     *CHANGE,

@@ -18,8 +18,18 @@ FROM_RUNS = re.compile(
 )
 # Secrets that a run needs, but not the programs that it starts. Spark's tasks get theirs by value.
 FROM_PROGRAMS = re.compile(
-    rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN(_PASSWORD_COMMAND)?|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD"
+    rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN(_PASSWORD_COMMAND)?|STAGER_DSN|KAFKA_CONFIG|REGISTRY_CONFIG|STORE_.*)|PGPASSWORD"
 )
+
+# What a program that submits to a cluster may have. The rest would travel to the cluster, or be of no use there.
+OF_SUBMITTERS = re.compile(
+    "PATH|HOME|USER|LOGNAME|LANG|LC_.*|TZ|TMPDIR|JAVA_HOME|SPARK_(HOME|CONF_DIR|LOCAL_IP|SUBMIT_OPTS)|HADOOP_.*|YARN_CONF_DIR|KRB5.*"
+)
+
+
+def of_submitters(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the part of an environment that a program which submits to a cluster needs."""
+    return {name: value for name, value in environ.items() if OF_SUBMITTERS.fullmatch(name)}
 
 
 @contextmanager

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import runpy
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
@@ -12,27 +14,38 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowException, AirflowFailException
-from lockstep.adapters.withheld import withheld
+from lockstep.adapters.postgres_errors import best_effort
+from lockstep.adapters.withheld import of_submitters, withheld
+from lockstep.airflow.door import task_caller
+from lockstep.context.submitted import submitted_for
 from lockstep.core.settings import REMOTE
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
 MASTER = "SPARK_MASTER"
+CLUSTER_MODE, PYTHON_RUNNER = "cluster", "org.apache.spark.deploy.PythonRunner"
+SECONDS_TO_ASK_THE_MASTER = 60
 
 
 class SparkJobOperator(SparkSubmitOperator):
     """A task that submits the job.
 
-    For a Spark Connect connection, it runs the job in its own process, without a JVM.
+    For a Spark Connect connection, it runs the job in its own process, without a JVM. With the deploy mode `cluster` the
+    driver runs on the cluster, and answers in the ledger.
     """
 
-    _runs_here = False
+    _runs_here = _runs_there = False
 
     def execute(self, context: Context) -> None:
         """Runs the job with its messages in the task's log. Raises `AirflowException` if it fails, for a retry."""
+        self.application_args = [*(self.application_args or ()), *submitted_for(task_caller())]
         if not is_warm(Connection.get(self._conn_id)):
             self._hook = self._get_hook()  # it reads its connection, which the driver is not given
+            if self._hook._connection["deploy_mode"] == CLUSTER_MODE:  # noqa: SLF001 - as the hook has resolved it
+                self._submit_to_cluster(self._hook)
+                return
             with withheld():
                 super().execute(context)
             return
@@ -42,12 +55,42 @@ class SparkJobOperator(SparkSubmitOperator):
         if job["main"](*(self.application_args or ())) != 0:
             raise AirflowException(f"{self.task_id}: the line above says why")
 
+    def _submit_to_cluster(self, hook: SparkSubmitHook) -> None:
+        """Waits for the driver's end. The submitting program has no secret, and the cluster is given none."""
+        self._runs_there = True
+        if hook._connection["master"].startswith("spark://"):  # noqa: SLF001 - as above
+            # A standalone master starts Java's drivers alone, and PythonRunner is one that starts Python's.
+            self.application_args = [self.application, "", *(self.application_args or ())]
+            self.application, self._java_class, self.py_files = (self.jars or "").split(",")[0], PYTHON_RUNNER, None
+            self.conf = (self.conf or {}) | {"spark.standalone.submit.waitAppCompletion": "true"}
+            self._hook = hook = self._get_hook()
+        hook.submit(self.application, env=of_submitters())
+
     def on_kill(self) -> None:
-        """Ends the task's jobs on Spark."""
-        if not self._runs_here:
+        """Ends the task's jobs on Spark. On a cluster, closes the attempt first: its driver then ends itself, too."""
+        if self._runs_here:
+            cancel_jobs()
+            return
+        if not self._runs_there or self._hook is None:
             super().on_kill()
             return
-        cancel_jobs()
+        close_attempts()
+        hook, self._hook._should_track_driver_status = self._hook, False  # noqa: SLF001 - it would ask by REST
+        hook.on_kill()
+        if driver := hook._driver_id:  # noqa: SLF001 - as its log says it
+            program = str(Path(hook._connection["spark_binary"]).with_name("spark-class"))  # noqa: SLF001 - as above
+            kill = [program, "org.apache.spark.deploy.Client", "kill", hook._connection["master"], driver]  # noqa: SLF001
+            subprocess.run(kill, env=of_submitters(), check=False, timeout=SECONDS_TO_ASK_THE_MASTER)
+
+
+def close_attempts() -> None:
+    """Closes what this task has open in the ledger. Does not raise if the ledger is away: its lease then runs out."""
+    from lockstep.context.systems import database
+    from lockstep.steps.attempt.failure import close_attempts_of_task
+
+    instance = task_caller().task_run.task_instance_id
+    with best_effort(), database() as conn:
+        close_attempts_of_task(conn, instance or "", "its task in Airflow was ended")
 
 
 def cancel_jobs() -> None:

@@ -7,20 +7,23 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException
 
 from lockstep.adapters.folders import PIPELINES_VARIABLE
 from lockstep.airflow.bundle import root_beside
 from lockstep.airflow.door import as_airflow_errors, measure_seconds, push, task_caller
 from lockstep.airflow.job import SparkJobOperator, is_warm
 from lockstep.context.environment import environment_set
-from lockstep.context.submitted import HOLDER, RETRY, TAKE_OVER, TASK_INSTANCE
-from lockstep.core.errors import Refusal
+from lockstep.context.submitted import HOLDER
+from lockstep.core.errors import Refusal, Superseded, said_in
 from lockstep.installed import DISTRIBUTION, SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.airflow.door import Door
+    from lockstep.core.planning.history import RunOutcome
+    from lockstep.steps.context import Context
 
 JOBS = "spark_jobs"
 
@@ -111,17 +114,28 @@ def lead_to(door: Door) -> Callable[[Mapping[str, Any]], None]:
     return before
 
 
-def tell_driver(door: Door, **more: str) -> None:
-    """Sets the driver's environment, which spark-submit inherits from this process: servers, task, permissions."""
+def tell_driver(door: Door) -> None:
+    """Sets the driver's environment, which spark-submit inherits from this process: its servers, and this task.
+
+    A driver on a cluster inherits nothing: the file of its LOCKSTEP_ENVIRONMENT names the servers.
+    """
     from lockstep.adapters.processes import this_owner
 
-    who = task_caller()
     os.environ.update(door.environment())
     os.environ[HOLDER] = this_owner()
-    os.environ[TASK_INSTANCE] = who.task_run.task_instance_id or ""
-    os.environ[TAKE_OVER], os.environ[RETRY] = str(int(who.take_over)), str(int(who.retry))
-    os.environ.update(more)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def driver_answer(at: Context) -> RunOutcome:
+    """Returns the answer of this try's driver. Raises `AirflowException`, for a retry, if it has ended without one."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.batch.answers import answer_to
+
+    with transaction(at.conn, READER) as cur:
+        found = answer_to(cur, task_caller().task_run)
+    if found is None:
+        raise AirflowException("the driver has ended without an answer: its own log, which a cluster keeps, says why")
+    return found
 
 
 def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
@@ -134,6 +148,9 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
         from lockstep.steps.attempt.pick_up import pick_up
 
         with door.opened() as at:
+            refusal = said_in(driver_answer(at).reason)
+            if refusal and not isinstance(refusal, Superseded):
+                raise AirflowException(str(refusal))
             found = pick_up(at.conn, _batch_of(context), task_caller().task_run)
             with transaction(at.conn, READER) as cur:
                 seconds = seconds_staging(cur, found.attempt)

@@ -1,15 +1,62 @@
-"""Sets variables of the environment for a block."""
+"""Sets variables of the environment, for a block, or from a file for a driver on a cluster."""
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.core.settings import ENVIRONMENT
+from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.stores import STORE_PREFIX
+from lockstep.core.settings import DRIVER_OFFSETS, ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, STAGER_DSN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+PLACE = "LOCKSTEP_ENVIRONMENT"
+OF_DRIVERS = frozenset(
+    {
+        *("LOCKSTEP_DSN", STAGER_DSN, "LOCKSTEP_KAFKA", KAFKA_OPTIONS, "LOCKSTEP_REGISTRY", REGISTRY_OPTIONS),
+        *("LOCKSTEP_LAKE", "LOCKSTEP_PIPELINES", DRIVER_OFFSETS),
+    }
+)
+OTHERS = 0o077  # the rights of everybody but the owner
+
+
+def load_environment() -> None:
+    """Sets the variables of LOCKSTEP_ENVIRONMENT's file that this process does not have.
+
+    The file holds one JSON object of texts. Only its owner may read it, for it holds passwords. Raises `Refusal`
+    otherwise, and never repeats a value. Does nothing without LOCKSTEP_ENVIRONMENT.
+    """
+    if place := ENVIRONMENT.get(PLACE):
+        for name, value in _read(place).items():
+            os.environ.setdefault(name, value)
+
+
+def _read(place: str) -> dict[str, str]:
+    file = Path(place)
+    try:
+        facts = file.stat()
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _bad(place, f"it cannot be read here: {error.strerror}") from None
+    except ValueError:
+        raise _bad(place, "it is no JSON") from None
+    if facts.st_mode & OTHERS:
+        raise Refusal(f"{PLACE}: {place} may be read by others than its owner", next_command=f"chmod 600 {place}")
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise _bad(place, "it must be one JSON object whose values are texts")
+    if unknown := sorted(name for name in found if name not in OF_DRIVERS and not name.startswith(STORE_PREFIX)):
+        raise _bad(place, f"no driver takes {', '.join(unknown)}")
+    return found
+
+
+def _bad(place: str, why: str) -> Refusal:
+    wanted = "names of variables and their values"
+    return Refusal(f"{PLACE}: {place}: {why}", next_command=f"put a JSON object into that file: {wanted}")
 
 
 @contextmanager

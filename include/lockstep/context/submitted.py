@@ -1,66 +1,91 @@
-"""Reads which Airflow task has submitted this Spark driver, and answers it. Both use the environment alone."""
+"""Reads from a Spark driver's arguments which Airflow task it works for, and answers that task in the ledger."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
+from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import end_with, this_owner
+from lockstep.core.errors import Refusal, Unreachable, said_in
 from lockstep.core.planning.decisions import Caller, TaskRun
+from lockstep.core.planning.history import RunOutcome
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.core.states import WorkState
 
 if TYPE_CHECKING:
-    from lockstep.core.planning.history import RunOutcome
+    from collections.abc import Sequence
 
-HOLDER, TASK_INSTANCE, TAKE_OVER = "LOCKSTEP_HOLDER", "LOCKSTEP_TASK_INSTANCE", "LOCKSTEP_TAKE_OVER"
-RETRY, ANSWER = "LOCKSTEP_RETRY", "LOCKSTEP_ANSWER"
+    from lockstep.steps.context import Context
+
+HOLDER = "LOCKSTEP_HOLDER"
+FOR, TAKE_OVER, RETRY = "--for", "--take-over", "--retry"
+FOR_PARTS = 4
+READABLE = ":+~"  # in Airflow's run ids, and in no need of quotes
 
 
 def live_with_holder() -> None:
     """Ends this process from now on when the task ends that started it.
 
-    Does nothing if no task did.
+    Does nothing on a cluster, where no task is near: a driver whose lease is lost ends itself.
     """
     if holder := ENVIRONMENT.get(HOLDER):
         end_with(holder)
 
 
-def submitter(*, in_one_process: bool = False) -> Caller:
-    """Returns the Airflow run that submitted us, by the variables that Airflow gives its tasks.
+def submitted_for(caller: Caller) -> list[str]:
+    """Returns the arguments that name the caller's task and its permissions. None of them is secret."""
+    run = caller.task_run
+    parts = (run.dag_id, run.dag_run_id, run.task_instance_id, run.try_number)
+    named = "/".join("" if part is None else quote(str(part), safe=READABLE) for part in parts)
+    flags = ((TAKE_OVER, caller.take_over), (RETRY, caller.retry))
+    return [FOR, named, *(flag for flag, is_given in flags if is_given)]
 
-    Returns this very process if there is no such run.
-    """
-    dag_id, run_id = ENVIRONMENT.get("AIRFLOW_CTX_DAG_ID"), ENVIRONMENT.get("AIRFLOW_CTX_DAG_RUN_ID")
-    if not dag_id or not run_id:
+
+def submitter(arguments: Sequence[str], *, in_one_process: bool = False) -> Caller:
+    """Returns the Airflow run that these arguments name, or this very process if they name none."""
+    if FOR not in arguments:
         return Caller(this_owner())
-    task_instance, try_number = ENVIRONMENT.get(TASK_INSTANCE), ENVIRONMENT.get("AIRFLOW_CTX_TRY_NUMBER")
-    task_run = TaskRun(dag_id, run_id, task_instance, int(try_number) if try_number else None)
+    parts = [unquote(part) for part in "".join(arguments[arguments.index(FOR) + 1 :][:1]).split("/")]
+    if len(parts) != FOR_PARTS or not all(parts[:2]) or not (parts[3].isdecimal() or not parts[3]):
+        raise Refusal(f"{FOR} takes DAG/RUN/INSTANCE/TRY, and not {'/'.join(parts)!r}")
+    task_run = TaskRun(parts[0], parts[1], parts[2] or None, int(parts[3]) if parts[3] else None)
     return Caller(
         task_run.owner or this_owner(),
-        take_over=ENVIRONMENT.get(TAKE_OVER) == "1",
-        retry=ENVIRONMENT.get(RETRY) == "1",
+        take_over=TAKE_OVER in arguments,
+        retry=RETRY in arguments,
         task_run=task_run,
         in_one_process=in_one_process,
     )
 
 
-def answer(outcome: RunOutcome) -> int:
-    """Reports the outcome: to a task in the file that it has named, to a person on standard output.
+def outcome_of(refusal: Refusal) -> RunOutcome:
+    """Returns the outcome of work that was refused. Its reason is the line by which the error names itself."""
+    return RunOutcome(WorkState.REFUSED, f"{type(refusal).__module__}.{type(refusal).__name__}: {refusal}")
 
-    Returns the exit code.
+
+def answer(at: Context, caller: Caller, outcome: RunOutcome) -> int:
+    """Reports the outcome: to a task in the ledger, to a person on standard output.
+
+    Returns the exit code. It is 0 for a task that can read its answer.
     """
-    say_in_log(f"{outcome.state}: {outcome.reason}")
-    if place := ENVIRONMENT.get(ANSWER):
-        Path(place).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-        return 0
-    return int(outcome.state in {WorkState.BLOCKED, WorkState.REFUSED})
+    from lockstep.ledger.batch import answers
+
+    say_in_log(f"{outcome.state}: {said_in(outcome.reason) or outcome.reason}")
+    if caller.task_run.task_instance_id is None:
+        return int(outcome.state in {WorkState.BLOCKED, WorkState.REFUSED})
+    try:
+        with transaction(at.conn, STAGER) as cur:
+            answers.insert_answer(cur, caller.task_run, asdict(outcome))
+    except Unreachable as away:
+        say_in_log(f"not answered: {away}")
+        return 1
+    return 0
 
 
 def say_in_log(line: str) -> None:
-    """Writes one line into the task's log, at once."""
+    """Writes one line into the driver's log, at once. Near its task, that is the task's log."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

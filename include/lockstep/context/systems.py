@@ -51,6 +51,11 @@ def targets_dsn() -> str | None:
     return settings_of().targets_dsn or None
 
 
+def stager_dsn() -> str | None:
+    """Returns the DSN over which executors stage, if the operator gives them a login of their own."""
+    return settings_of().stager_dsn or None
+
+
 def kafka() -> str:
     """Returns the broker's bootstrap servers."""
     return settings_of().kafka or _of_stack("kafka", "LOCKSTEP_KAFKA", "Kafka broker")
@@ -129,7 +134,7 @@ def open_context() -> Context:
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.context import Context
 
-    at = Context(dsn(), broker(), stores(), configured_registry)
+    at = Context(dsn(), broker(), stores(), configured_registry, stager_dsn())
     require_migrated(at.conn)
     return at
 
@@ -166,7 +171,7 @@ def engine_for(folder: PipelineFolder, at: Context) -> Engine:
     given = settings_of().driver_offsets or str(MAX_OFFSETS_IN_PROCESS)
     if not given.isdecimal():
         raise Refusal(f"{DRIVER_OFFSETS} is {given!r}, and takes a number: a batch of more offsets is read by Spark")
-    return engine_of(folder, at.broker, at.dsn, configured_registry, before_spark, int(given))
+    return engine_of(folder, at.broker, at.dsn, configured_registry, before_spark, int(given), at.stager_dsn)
 
 
 def stores() -> dict[str, str]:

@@ -12,7 +12,8 @@ SPARK_TABLES = ("spark_run", "spark_stage")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 EVENT_TIME = ("event_time", "stream_time", "judged", "window_state", "late")
 LAKE_SWEPT = ("lake_prefix", "lake_prepared")
-EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN)
+OF_EXECUTORS = "lockstep_executor"  # it stages, and reads nothing
+EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN, OF_EXECUTORS)
 # Rows that no role changes. A batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY_TABLES = (
     "definition",
@@ -44,6 +45,7 @@ HISTORY_TABLES = (
     "archived",
     "archive_drop",
     *("lake_file", "lake_commit", "lake_pointer"),
+    "answer",
     *SPARK_TABLES,
     *ERASURES,
 )
@@ -75,7 +77,7 @@ CONTENT_TABLES = ("shape", "content")
 DEAD = ("tombstone", "source_truncation")  # they keep older records of deleted keys, and of a truncated source, out
 STAGES = (
     *("definition", "attempt", "source_manifest", "manifest", "verdict", "result", "target_rows", "hidden_batch"),
-    *("lake_prefix", "lake_file"),
+    *("lake_prefix", "lake_file", "answer"),
     *SPARK_TABLES,
 )
 RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "landed", "coverage", "reject", *DEAD)
@@ -104,6 +106,7 @@ GRANTS = (
         )
     ),
     *(("lockstep_partition", "INSERT", table) for table in RANGES),
+    (OF_EXECUTORS, "INSERT", "source_manifest"),
     *(("lockstep_partition", "DELETE", table) for table in ("coverage", "claim", "reject", *DEAD)),
 )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(os.environ)  # as it is now, and to read only
 DSN_COMMAND = "LOCKSTEP_DSN_PASSWORD_COMMAND"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
+STAGER_DSN = "LOCKSTEP_STAGER_DSN"
 DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
 
@@ -28,6 +29,7 @@ class Settings:
     dsn: str = field(default="", repr=False)
     password_command: str = field(default="", repr=False)
     targets_dsn: str = field(default="", repr=False)
+    stager_dsn: str = field(default="", repr=False)
     kafka: str = ""
     kafka_options: str = field(default="", repr=False)
     registry: str = ""
@@ -48,6 +50,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         dsn=environ.get("LOCKSTEP_DSN", ""),
         password_command=of(DSN_COMMAND),
         targets_dsn=environ.get("LOCKSTEP_TARGETS_DSN", ""),
+        stager_dsn=of(STAGER_DSN),
         kafka=environ.get("LOCKSTEP_KAFKA", ""),
         kafka_options=of(KAFKA_OPTIONS),
         registry=of("LOCKSTEP_REGISTRY"),

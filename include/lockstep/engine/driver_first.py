@@ -39,10 +39,12 @@ def engine_of(
     registry: Callable[[], Registry | None],
     before_spark: Callable[[], object] = lambda: None,
     max_offsets: int = MAX_OFFSETS_IN_PROCESS,
+    stager_dsn: str | None = None,
 ) -> Engine:
     """Returns an engine that reads from this broker into this ledger. Imports neither reader before it is needed.
 
     `before_spark` chooses the Spark by its environment. `registry` reads the settings of the schema registry.
+    `stager_dsn` is the login of executors, if they have one of their own.
     """
 
     def driver() -> Driver:
@@ -55,7 +57,7 @@ def engine_of(
         before_spark()
         from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - it takes longer than planning
 
-        return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry())
+        return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry(), stager_dsn=stager_dsn)
 
     return DriverFirst(folder, driver, spark, max_offsets)
 

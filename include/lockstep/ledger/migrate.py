@@ -45,6 +45,7 @@ LEDGER_ROLES = (
     "lockstep_committer",
     "lockstep_partition",
     "lockstep_reader",
+    "lockstep_executor",
 )
 
 

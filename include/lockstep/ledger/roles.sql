@@ -32,6 +32,9 @@ create schema if not exists lockstep_lake authorization lockstep_owner;
 grant usage on schema lockstep_lake to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader;
 alter default privileges for role lockstep_stager in schema lockstep_staging
     grant select on tables to lockstep_committer, lockstep_reader;
+-- Executors write staged rows, and read nothing.
+grant usage on schema lockstep_staging to lockstep_executor;
+alter default privileges for role lockstep_stager in schema lockstep_staging grant insert on tables to lockstep_executor;
 grant create on schema public to lockstep_owner, lockstep_targets;
 create table if not exists lockstep.migration (
     version int primary key,

@@ -1102,6 +1102,15 @@ create table lake_pointer (
     constraint one_commit_moves_a_table_once unique (catalog, namespace, name, xid)
 );
 
+-- What a driver says to the task that has submitted it. On a cluster the two share no file.
+create table answer (
+    task_instance_id text not null,
+    try_number integer not null,
+    outcome jsonb not null,
+    at timestamptz not null default clock_timestamp(),
+    constraint answer_pkey primary key (task_instance_id, try_number)
+);
+
 -- The tables that tasks have made, each in the transaction of its rows. Their counts and digests are in `landed`.
 create table part (
     batch_id bigint not null,
@@ -1582,6 +1591,7 @@ begin
             using errcode = '23514', constraint = 'own_staging';
     end if;
     execute format('alter table %s owner to %I', staged, current_user);
+    execute format('revoke all on %s from lockstep_executor', staged);  -- what is published is no executor's to write
     perform lockstep.guard_plain(staged, target);  -- its stager can change nothing of it any more
     execute format('select count(*) from %s', staged) into staged_rows;
     -- one target has no row in target_rows, and all rows of the result

@@ -21,12 +21,14 @@ class Context:
     """The outside systems of one run. The connection is opened when first needed, and again after it was lost.
 
     `stores` are the addresses of other stores, by name. `find_registry` returns the schema registry, if there is one.
+    `stager_dsn` is the login of executors, if they have one of their own.
     """
 
     dsn: str = field(repr=False)
     broker: Broker
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
     find_registry: Callable[[], Registry | None] = field(default=lambda: None, repr=False)
+    stager_dsn: str | None = field(default=None, repr=False)
     _conn: connection | None = field(default=None, repr=False)
 
     @property

@@ -52,11 +52,12 @@ def way_of_rows(
     *,
     may_hide: bool = True,
     ranges: Sequence[StreamRange] = (),
+    why: str = "",
 ) -> WayOfRows:
     """Returns the way of a batch's rows, and of the next live batch's without a `batch_id`.
 
     Nothing is said of a plain table, and without `may_hide`: rows are then staged, or committed by range. The next batch
-    has these `ranges`.
+    has these `ranges`. `why` is a reason of the caller's to stage them.
     """
     before = None if batch_id is None else hidden_in(cur, batch_id)
     pipeline = folder.pipeline
@@ -64,10 +65,10 @@ def way_of_rows(
     rows_table = rows_behind(cur, pipeline.first.table) if can_hide else None
     if rows_table is None:
         may_part = may_hide and before is None
-        parts_of, because = way_of_parts(cur, folder, columns, batch_id, ranges) if may_part else (None, "")
+        parts_of, because = way_of_parts(cur, folder, columns, batch_id, ranges, why) if may_part else (None, "")
         return WayOfRows(None, because, before, before, parts_of)
     left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
-    staged = _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
+    staged = why or _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:
         return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", before, left_in)
     because = f"rows are written once, into {rows_table}, and shown by the commit"

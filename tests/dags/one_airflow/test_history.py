@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from lockstep.adapters.airflow.names import HAS_RETRY_POLICIES
 from lockstep.core.errors import Refusal
 from lockstep.dev.servers.airflow_settings import REVIEWER, USER, for_commands
 from support.servers.scheduled import OVER, Scheduled, wait_for
@@ -169,7 +170,8 @@ def fills_no_more(past: History) -> None:
 def test_hours_are_backfilled_beside_the_live_dag_and_a_second_time_changes_nothing(house):
     house.warm()
     past = prove_a_backfill(house, "two_hours", hours=2, live_batches=1, spark="spark_connect_default")
-    fills_no_more(past)
+    if HAS_RETRY_POLICIES:  # Airflow before 3.3 reprocesses a run with the conf that it had
+        fills_no_more(past)
     assert past.live.ask("select distinct who from lockstep.request where pipeline = 'two_hours'") == [
         (f"{USER}@{past.dag_id}",)
     ]

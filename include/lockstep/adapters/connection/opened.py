@@ -1,4 +1,4 @@
-"""Opens connections: with the password that a command gives, and as the stager of an executor."""
+"""Opens connections: with the password that a command gives, and for tasks that stage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
 STAGING_SECONDS = 600
+# The login of executors may not be the stager. It may stage, and nothing else.
+SET_ROLE = """select set_config('role', case when pg_has_role('lockstep_stager', 'member') then 'lockstep_stager'
+    else 'lockstep_executor' end, false)"""
 # Set by statements, since a pooler takes no options at the start. The path comes first: no name is looked up before.
 AS_STAGER = "; ".join(
     [
         "set search_path = pg_catalog, pg_temp",
-        "set role lockstep_stager",
+        SET_ROLE,
         "set timezone = 'UTC'",
         f"set statement_timeout = '{STAGING_SECONDS}s'",  # for a COPY that is never read
         f"set idle_in_transaction_session_timeout = '{STAGING_SECONDS}s'",  # it waits for Kafka between two copies
@@ -48,7 +51,7 @@ def open_connection(dsn: str, **more: Any) -> connection:
 
 
 def open_stager(dsn: str) -> connection:
-    """Connects as the stager, for a `staging_dsn`. The session ends what its client has left."""
+    """Connects for a `staging_dsn`, as the stager or as an executor. The session ends what its client has left."""
     conn = open_connection(dsn)
     try:
         with conn, conn.cursor() as cur:

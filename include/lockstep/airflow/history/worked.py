@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.airflow.names import AirflowException, AirflowFailException, AirflowSkipException
 from lockstep.airflow.door import as_airflow_errors, push
 from lockstep.airflow.history import showing
 from lockstep.airflow.history.asked import key_of_ask, triggering_person
-from lockstep.airflow.submit import tell_driver
-from lockstep.context.submitted import ANSWER
+from lockstep.airflow.submit import driver_answer, tell_driver
 from lockstep.core.errors import said_in
-from lockstep.core.settings import ENVIRONMENT
 from lockstep.core.states import WorkState
 
 if TYPE_CHECKING:
@@ -24,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Returns a hook before the rehearsal: tells the driver its servers, and the place for its answer."""
+    """Returns a hook before the rehearsal: tells the driver its servers."""
 
     def before(_context: Mapping[str, Any]) -> None:
-        _tell(door)
+        tell_driver(door)
 
     return before
 
@@ -43,7 +38,7 @@ def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
         if all(each.is_closed for each in asked):
             _push_batches(door)  # of an earlier try of this task, which died behind its last commit
             raise AirflowSkipException("nothing is left to do: no request of this run is open")
-        _tell(door)
+        tell_driver(door)
 
     return before
 
@@ -55,7 +50,7 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
         from lockstep.airflow import logs
         from lockstep.steps.requests import history
 
-        _require_done()
+        _require_done(door)
         with door.opened() as at:
             called = history.run_requests(at.conn, door.pipeline, triggering_person(key_of_ask()), preview=True)
             targets = door.folder().pipeline.targets
@@ -70,7 +65,7 @@ def look_after_work(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
     """Returns a hook after the work: pushes the batches that have committed for this run."""
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
-        _require_done()
+        _require_done(door)
         _push_batches(door)
 
     return after
@@ -88,24 +83,17 @@ def _push_batches(door: Door) -> None:
         push(batches=[row.batch_id for row in batches], batch=batches[-1].batch_id)
 
 
-def _tell(door: Door) -> None:
-    place = Path(tempfile.mkdtemp(prefix="lockstep-")) / "answer.json"
-    tell_driver(door, **{ANSWER: str(place)})
-
-
-def _require_done() -> None:
+def _require_done(door: Door) -> None:
     """Converts the driver's answer to Airflow's errors. A needed decision fails at once, others are retried."""
-    place = Path(ENVIRONMENT[ANSWER])
-    answer = json.loads(place.read_text(encoding="utf-8"))
-    place.unlink()
-    place.parent.rmdir()
-    match answer["state"]:
+    with door.opened() as at:
+        answer = driver_answer(at)
+    match answer.state:
         case WorkState.DONE:
             return
         case WorkState.BLOCKED:
-            raise AirflowFailException(f"{answer['reason']}  Next: {answer['next_command']}")
-        case WorkState.REFUSED if refusal := said_in(answer["reason"]):
+            raise AirflowFailException(f"{answer.reason}  Next: {answer.next_command}")
+        case WorkState.REFUSED if refusal := said_in(answer.reason):
             with as_airflow_errors():
                 raise refusal
         case _:
-            raise AirflowException(answer["reason"])
+            raise AirflowException(answer.reason)

@@ -6,16 +6,18 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
+import pyarrow as pa
 from psycopg2 import errors, sql
+from psycopg2.extensions import parse_dsn
 
 from lockstep.adapters.connection.opened import open_stager
+from lockstep.adapters.postgres_words import without_secrets
 from lockstep.core.staging import COPY_SIZE
 from lockstep.engine.sinks.copy_binary import copy_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
     from psycopg2.extensions import cursor
 
 
@@ -30,6 +32,23 @@ def staging_session(dsn: str) -> Iterator[Any]:
             yield cur
     except (psycopg2.OperationalError, psycopg2.InterfaceError, errors.ReadOnlySqlTransaction) as error:
         raise ConnectionError(str(error)) from error
+
+
+def ways_to(dsn: str, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Logs in once for each number. Yields the address with the reason if it fails, without a password, and else a null."""
+    for batch in numbers:
+        whys = [_why_not(dsn) for _ in range(batch.num_rows)]
+        yield pa.RecordBatch.from_pydict({"why": pa.array(whys, pa.string())})
+
+
+def _why_not(dsn: str) -> str | None:
+    try:
+        open_stager(dsn).close()
+    except psycopg2.OperationalError as error:
+        parts = parse_dsn(dsn)
+        address = f"{parts.get('host', 'localhost')}:{parts.get('port', '5432')}"
+        return f"{parts.get('user')} at {address}: {without_secrets(error, parts)}"
+    return None
 
 
 def copy_rows(cur: cursor, schema: str, table: str, rows: pa.RecordBatch, so_far: int = 0) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.core.engine import RangeTask
+from lockstep.core.errors import Refusal
+from lockstep.core.settings import STAGER_DSN
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.writer import Writer
 
@@ -21,14 +23,25 @@ if TYPE_CHECKING:
 TaskWriter = Writer | RangeWriter
 
 
-def writer_of(sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str) -> TaskWriter:
-    """Returns the writer of this work's rows. Executors get it by value."""
+def writer_of(
+    sink: Sink[Any], work: StageWork, folder: PipelineFolder, dsn: str, stager_dsn: str | None = None
+) -> TaskWriter:
+    """Returns the writer of this work's rows. Executors get it by value, and with it the one login that it needs.
+
+    Raises `Refusal` for ranges that tasks commit by themselves, if executors have a login that stages alone.
+    """
     names = tuple(column.name for column in work.columns)
     if isinstance(sink, RangeTask):
+        if stager_dsn:
+            raise Refusal(
+                f"{work.pipeline}: its tasks on executors would commit their ranges, and the login of {STAGER_DSN} stages "
+                "alone",
+                next_command=f"unset {STAGER_DSN} for {work.pipeline}, or give it guarantee=PerBatch()",
+            )
         return RangeWriter(sink, secrets.token_hex(8), work.from_offsets, names)
     tables = [(table, tuple(column.name for column in columns)) for table, columns in work.tables]
     staging = (
-        staging_dsn(dsn, work.stager),
+        staging_dsn(stager_dsn or dsn, work.stager),
         work.table,
         work.batch_id,
         work.token,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.core.errors import ReaderDied, Superseded
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.guarantees import commit_unit
@@ -67,18 +68,15 @@ class SparkEngine:
         kafka_options: KafkaOptions | None = None,
         registry: Registry | None = None,
         sample: SampleRanges | None = None,
+        stager_dsn: str | None = None,
     ) -> None:
-        self._folder = folder
-        self._registry = registry
-        self._kafka = kafka
-        self._dsn = dsn
-        self._kafka_options = kafka_options.for_java() if kafka_options else {}
-        self._sample = sample
+        self._folder, self._registry, self._sample = folder, registry, sample
+        self._dsn, self._stager_dsn = dsn, stager_dsn
+        self._kafka, self._kafka_options = kafka, kafka_options.for_java() if kafka_options else {}
         self._reader = sample or KafkaRanges(
             kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits.bytes
         )
-        self._group = ""
-        self._cancelled = False
+        self._group, self._cancelled = "", False
         self._transforms = Transforms(folder)
 
     def route(self, ranges: Sequence[StreamRange], *, died: bool = False) -> Route:
@@ -125,9 +123,10 @@ class SparkEngine:
 
     def read(self, work: StageWork, sink: Sink[_Reported]) -> tuple[_Reported, ...]:
         """Reads every visible record of the ranges into the sink. Raises `BadData` if data or code is at fault."""
-        writer = writer_of(sink, work, self._folder, self._dsn)
+        writer = writer_of(sink, work, self._folder, self._dsn, self._stager_dsn)
 
         def written(work: StageWork) -> tuple[Any, ...]:
+            spark_short.require_way(writer, self._where, is_their_own=bool(self._stager_dsn))
             commits, is_long = isinstance(writer, RangeWriter), self._is_long(work)
             may_cut = writer.may_cut and not is_long and not work.archived  # each piece would read the whole file
             tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=may_cut)
@@ -224,11 +223,12 @@ class SparkEngine:
         if self._folder.is_straight:
             return lines_of(with_bytes(records, self._folder).mapInArrow(writer.whole, in_spark(writer.schema)))
         accepted = taken_in(records, self._folder, writer.intake)
+        source = partial(source_lines, staging_dsn(self._dsn, work.stager), work, slots)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
         if sum(map(reads, outs)) == 1:
             lines = lines_of(typed(outs[0], work.columns).mapInArrow(writer.outlet, in_spark(writer.schema)))
-            return kept_lines(source_lines(writer.dsn, work, slots), lines)
-        return read_once(accepted, outs, writer, work, slots, deleting(self._folder.pipeline))
+            return kept_lines(source(), lines)
+        return read_once(accepted, outs, writer, work, source, deleting(self._folder.pipeline))
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """Returns the plan of one task with its group of ranges."""

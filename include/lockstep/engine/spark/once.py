@@ -13,11 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 from lockstep.core.errors import BadData
 from lockstep.engine.plans import cuts
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA, lines_of
-from lockstep.engine.source import kept_lines, source_lines
+from lockstep.engine.source import kept_lines
 from lockstep.engine.spark.rows import in_spark, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import StageWork
@@ -29,12 +29,13 @@ def read_once(
     outs: Sequence[DataFrame],
     writer: Writer,
     work: StageWork,
-    slots: int,
+    source: Callable[[Sequence[int]], list[ManifestLine]],
     deleting: Sequence[int],
 ) -> tuple[ManifestLine, ...]:
     """Stages the rows of all targets from records that are kept between their uses.
 
-    Reads the records from the log before any use of them, so that no use reads the log again.
+    Reads the records from the log before any use of them, so that no use reads the log again. `source` returns the lines of
+    the tasks that read them.
     """
     if what := next(filter(None, map(cuts, outs)), None):
         raise BadData(
@@ -44,9 +45,9 @@ def read_once(
     accepted.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         accepted.write.format("noop").mode("overwrite").save()
-        source = source_lines(writer.dsn, work, slots, deleting)
+        read = source(deleting)
         outlets = [_outlet(out, writer, work, place) for place, out in enumerate(outs)]
-        return kept_lines(source, lines_of(reduce(DataFrame.unionAll, outlets), len(outs)))
+        return kept_lines(read, lines_of(reduce(DataFrame.unionAll, outlets), len(outs)))
     finally:
         accepted.unpersist()
 

@@ -80,7 +80,10 @@ def _submitted() -> SparkSession:
     SparkContext._ensure_initialized()  # noqa: SLF001 - else SparkConf would not know what was submitted
     given = SparkConf()
     settings = jvm.settings() | {"spark.log.level": "OFF"} | _daemon(given.get("spark.master") or "")
-    return _built({name: value for name, value in settings.items() if not given.contains(name)})
+    made = _built({name: value for name, value in settings.items() if not given.contains(name)})
+    if not (given.get("spark.master") or "").startswith("local") and not given.get("spark.submit.pyFiles"):
+        made.sparkContext.addPyFile(shipping.archive())  # on a cluster's machine the driver alone has our code
+    return made
 
 
 def _launched() -> SparkSession:

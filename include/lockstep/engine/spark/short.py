@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from lockstep.core.errors import Unreachable
 from lockstep.core.planning.routes import is_judged
+from lockstep.core.settings import STAGER_DSN
 from lockstep.engine.short_way import LEFT_SCHEMA, ShortWay
+from lockstep.engine.sinks.session import ways_to
 from lockstep.engine.sinks.stretches import LEFT_OUT
+from lockstep.engine.sinks.writer import Writer
+from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
 from lockstep.engine.straight import Straight, decode_directly
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 
     Parts = Sequence[tuple[StreamRange, ...]]
 
+MOST_PROBES = 16  # connections at once
+
 
 def written(
     parts: Parts, folder: PipelineFolder, records: Read, writer: TaskWriter, registry: Registry | None = None
@@ -41,6 +48,31 @@ def written(
     numbers = {row[0] for row in found if row.stream_id == LEFT_OUT}
     left = [part for number, part in enumerate(parts) if number in numbers]
     return writer.reports([row.asDict() for row in found], len(parts), folder.pipeline.name), left
+
+
+def require_way(writer: TaskWriter, where: str, *, is_their_own: bool) -> None:
+    """Raises `Unreachable` in one line, before a read, if a task on an executor cannot log in to stage.
+
+    Asks none on this machine with our own login, and none twice in an attempt.
+    """
+    if isinstance(writer, Writer) and (is_their_own or not is_local(session().conf.get("spark.master"))):
+        _require_login(writer.dsn, where)
+
+
+def is_local(master: str | None) -> bool:
+    """Returns True for a master that runs tasks in the driver's own process tree."""
+    return (master or "").startswith("local")
+
+
+@lru_cache(maxsize=1)
+def _require_login(dsn: str, where: str) -> None:
+    tasks = min(jobs().slots(), MOST_PROBES)
+    found = _numbers(tasks).mapInArrow(partial(ways_to, dsn), "why string").collect()
+    if why := next((row.why for row in found if row.why), None):
+        raise Unreachable(
+            f"{where}: executors cannot stage as {why}",
+            next_command=f"set {STAGER_DSN} to a login and an address that executors reach",
+        )
 
 
 def shortened(

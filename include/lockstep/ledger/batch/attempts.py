@@ -13,7 +13,7 @@ from lockstep.core.staging import AttemptId
 from lockstep.core.states import AttemptState, BatchState, CommitUnit, Lane
 from lockstep.ledger.batch.plan import DOUBLINGS, HAND_OVER_SECONDS, LEASE_SECONDS, stream_ranges, uncommitted
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import as_type, maybe, one
+from lockstep.ledger.rows import as_type, every, maybe, one
 from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
@@ -214,6 +214,12 @@ def seconds_staging(cur: cursor, attempt: AttemptId) -> float:
 def mark_validated(cur: cursor, attempt: AttemptId) -> None:
     """Marks the attempt as validated: it may be committed. Raises `Superseded` if it was closed meanwhile."""
     _must_move(cur, "mark_validated", attempt)
+
+
+def open_attempts_of_task(cur: cursor, task_instance_id: str) -> list[AttemptId]:
+    """Returns the attempts that a task of Airflow has opened and that nobody has closed."""
+    cur.execute(Q["open_attempts_of_task"], {"task_instance_id": task_instance_id})
+    return [AttemptId(row.batch_id, row.token, row.nonce) for row in every(cur)]
 
 
 def close_failed(cur: cursor, attempt: AttemptId, error: str, *, by_data: bool) -> None:

@@ -86,6 +86,11 @@ where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct fr
 update lockstep.attempt set state = 'validated', validated_at = clock_timestamp()
 where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid and state = 'staged'
 
+-- name: open_attempts_of_task
+-- What a task is still at.
+select batch_id, token, nonce::text as nonce from lockstep.attempt
+where task_instance_id = %(task_instance_id)s and closed_at is null and state = 'open' order by 1, 2
+
 -- name: close_failed
 -- The attempt ends without a commit; `data` counts towards blocking the batch, `surroundings` does not.
 update lockstep.attempt set state = 'failed', closed_at = clock_timestamp(), error = %(error)s, fault = %(fault)s

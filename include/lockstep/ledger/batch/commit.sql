@@ -136,7 +136,8 @@ where n.nspname = 'lockstep_staging' and c.relkind = 'r' and starts_with(c.relna
 -- name: end_stagers
 -- Sessions that still write an attempt's staging table: no time-out of the server ends a COPY whose client stands still.
 select pg_terminate_backend(pid) from pg_stat_activity
-where datname = current_database() and usename = session_user and application_name = %(name)s
+where datname = current_database() and application_name = %(name)s and (usename = session_user
+    or pg_has_role(session_user, usesysid, 'USAGE') and pg_has_role(usesysid, 'lockstep_executor', 'MEMBER'))
 
 -- name: wait_for_no_standby
 -- A table that comes back with a failover is dropped by reap.

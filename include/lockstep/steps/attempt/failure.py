@@ -13,6 +13,8 @@ from lockstep.ledger.batch import attempts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from psycopg2.extensions import connection
+
     from lockstep.core.staging import AttemptId
     from lockstep.steps.context import Context
 
@@ -38,3 +40,15 @@ def failure_recorded(
             said = error.kept if isinstance(error, BadData) else str(error)
             attempts.close_failed(cur, attempt, said, by_data=isinstance(error, BadData))
         raise
+
+
+def close_attempts_of_task(conn: connection, task_instance_id: str, why: str) -> int:
+    """Closes what a task that is being ended has open, and returns the number of attempts.
+
+    A closed attempt can neither be staged nor keep its lease, so its driver ends itself, wherever that is.
+    """
+    with transaction(conn, STAGER) as cur:
+        found = attempts.open_attempts_of_task(cur, task_instance_id)
+        for attempt in found:
+            attempts.close_failed(cur, attempt, why, by_data=False)
+    return len(found)

@@ -36,7 +36,7 @@ from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.lake.open_tables import require_lake_fit
 from lockstep.steps.lake.stage_files import begin_files, make_folder, read_back, way_into_lake
-from lockstep.steps.ranges.stage_once import clear_older, land_ranges
+from lockstep.steps.ranges.stage_once import clear_older, land_ranges, why_staged
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
 from lockstep.targets.table.fit import require_fit
@@ -153,7 +153,8 @@ def _open(
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
-        rows = way_of_rows(cur, folder, first, batch_id, may_hide=wanted == CommitUnit.BATCH)
+        may_hide = wanted == CommitUnit.BATCH
+        rows = way_of_rows(cur, folder, first, batch_id, may_hide=may_hide, why=why_staged(at))
         lake = way_into_lake(cur, folder, batch_id)
         rows = replace(rows, because=rows.because or lake.because)
         if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:

@@ -33,8 +33,13 @@ def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequ
     if folder.pipeline.store is not None or not folder.is_straight:
         return route
     with transaction(at.conn, STAGER) as cur:
-        rows = way_of_rows(cur, folder, engine.columns(), None, ranges=ranges)
+        rows = way_of_rows(cur, folder, engine.columns(), None, ranges=ranges, why=why_staged(at))
         return route.also(rows.because or way_into_lake(cur, folder, None).because)
+
+
+def why_staged(at: Context) -> str:
+    """Returns the reason to stage rows that tasks could write once, if executors have a login that stages alone."""
+    return "the login of executors stages alone" if at.stager_dsn else ""
 
 
 def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:

@@ -33,10 +33,12 @@ def way_of_parts(
     columns: Sequence[Column],
     batch_id: int | None,
     ranges: Sequence[StreamRange] = (),
+    why: str = "",
 ) -> tuple[str | None, str]:
     """Returns the table by batch that tasks make parts of, or None, and why.
 
     Says nothing of other targets. Without a `batch_id` it judges the next live batch, which has these ranges.
+    `why` is a reason of the caller's to stage rows.
     """
     pipeline = folder.pipeline
     if not isinstance(pipeline.guarantee, PerBatch) or not is_appended(pipeline.first):
@@ -44,7 +46,7 @@ def way_of_parts(
     table = pipeline.first.table
     if len(pipeline.targets) > 1 or not is_by_batch(cur, table):
         return None, ""
-    if staged := _why_staged(cur, folder, columns, batch_id, ranges):
+    if staged := why or _why_staged(cur, folder, columns, batch_id, ranges):
         return None, f"rows are staged for {table}, and attached by the commit: {staged}"
     return table, f"each range becomes a part of {table}, and the commit attaches them"
 

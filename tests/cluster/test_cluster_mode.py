@@ -1,0 +1,152 @@
+"""Tests the deploy mode `cluster`: the driver of a DAG's task runs on a worker, which may die with it.
+
+The cluster has a file with the servers. Neither the task nor any argument tells it a password.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from contextlib import closing
+
+import psutil
+import psycopg2
+import pytest
+
+from cluster.conftest import Cluster, a_python
+from lockstep.dev.servers import processes
+from lockstep.installed import CHECKOUT
+from support.oracles.canary import CommandLines, Environments, files_holding, tables_holding
+from support.servers.scheduled import an_airflow, kill, wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+DRIVER, EXECUTOR, TASK = "worker.DriverWrapper", "CoarseGrainedExecutorBackend", "pyspark.daemon"
+STAGER = "canary-of-executors"
+ADDRESS = re.compile(r"started at (http://[\w.:]+)")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Returns the place of the file that drivers on this cluster read."""
+    return tmp_path_factory.mktemp("etc") / "lockstep.json"
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory, bare_python, file):
+    """Yields a cluster whose machines have Lockstep for drivers, and a bare Python for executors."""
+    folder = tmp_path_factory.mktemp("cluster")
+    more = {"LOCKSTEP_ENVIRONMENT": str(file), "PYSPARK_PYTHON": bare_python, "SPARK_LOCAL_DIRS": str(folder / "local")}
+    more["PYSPARK_DRIVER_PYTHON"] = a_python(tmp_path_factory.mktemp("driver"), CHECKOUT / "include")
+    made = Cluster(folder, **more)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def house(servers, tmp_path_factory, there, file):
+    spark = {"conn_type": "spark", "host": there.address, "extra": {"deploy-mode": "cluster"}}
+    more = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark)}
+    home, login = tmp_path_factory.mktemp("cluster-mode"), "stages_on_cluster"
+    with (
+        an_airflow(servers, home, more=more) as made,
+        closing(psycopg2.connect(servers.postgres().superuser_dsn)) as admin,
+    ):
+        admin.autocommit = True
+        admin.cursor().execute(f"create role {login} login password '{STAGER}'; grant lockstep_executor to {login}")
+        known = {"LOCKSTEP_DSN": made.place.dsn, "LOCKSTEP_KAFKA": made.place.kafka}
+        known |= {"LOCKSTEP_PIPELINES": str(made.place.pipelines)}
+        known |= {"LOCKSTEP_STAGER_DSN": re.sub(r"//[^@]+@", f"//{login}:{STAGER}@", made.place.dsn)}
+        file.write_text(json.dumps(known))
+        file.chmod(0o600)
+        yield made
+        admin.cursor().execute(f"drop role {login}")
+
+
+def parts(there, what: str) -> list[tuple[int, int]]:
+    """Returns (worker's number, pid) of each process on the cluster whose command line says this."""
+    numbers = range(1, len(there.parts))
+    return [(n, pid) for n in numbers for pid in there.family(n) if what in processes.command_line(pid)]
+
+
+def pages(there) -> str:
+    """Returns all that the pages of master and workers show."""
+    shown = ""
+    for log in there.folder.glob("*.log"):
+        for address in ADDRESS.findall(log.read_text(errors="replace")):
+            for path in ("/", "/json/", "/environment/"):
+                try:
+                    with urllib.request.urlopen(address + path, timeout=20) as page:  # noqa: S310 - its address is of http
+                        shown += page.read().decode(errors="replace")
+                except OSError:
+                    continue
+    return shown
+
+
+def committed_once(drill) -> None:
+    assert [state for state, _ in drill.batches()] == ["committed"]
+    assert drill.violations() == []
+
+
+def test_a_dags_batch_is_staged_on_the_cluster_and_no_password_is_left_there(house, there):
+    ledger = house.place.dsn.split(":")[2].split("@")[0]
+    with CommandLines() as lines, Environments("SPARK_LOCAL_DIRS=" + str(there.folder / "local")) as environments:
+        drill = house.pipeline("far", slow=True)
+        run_id = drill.trigger()
+        wait_for(drill.reads, "Spark reads", 400)
+        assert "lockstep far" in (shown := pages(there))
+        drill.mark.unlink()
+        assert drill.over(run_id, seconds=600) == "success"
+    committed_once(drill)
+    assert drill.batches() == [("committed", 1)]
+    assert [each for each in environments.seen if DRIVER in each]
+    assert [each for each in environments.seen if EXECUTOR in each]
+    wrapped = [line for line in lines.seen if DRIVER.encode() in line]
+    assert any(b"--for\0far/" in line for line in wrapped), wrapped
+    assert drill.ask("select outcome ->> 'state' from lockstep.answer") == [("done",)]
+
+    logs = [path for path in (house.airflow.folder / "logs").rglob("*") if path.is_file()]
+    for secret in (ledger, STAGER):
+        assert lines.holding(secret) == []
+        assert environments.holding(secret) == []
+        assert files_holding(secret, there.folder) == []
+        assert [path for path in logs if secret in path.read_text(errors="replace")] == []
+        assert tables_holding(secret, house.place.dsn, "public", "lockstep", "lockstep_staging") == []
+        assert secret not in shown + pages(there)
+    assert list((there.folder / "work").glob("driver-*/stderr"))
+
+
+@pytest.mark.parametrize("victim", [EXECUTOR, DRIVER, "worker"])
+def test_a_part_of_the_cluster_that_is_killed_costs_and_doubles_nothing(house, there, victim):
+    drill = house.pipeline(f"without_{victim[-6:].lower()}", slow=True)
+    run_id = drill.trigger()
+    wait_for(drill.reads, "Spark reads", 400)
+    wait_for(lambda: parts(there, TASK), "a task reads", 300)
+
+    if victim == "worker":
+        there.kill_worker(parts(there, DRIVER)[0][0])
+        there.add_worker()
+    else:
+        kill(parts(there, victim)[0][1])
+    drill.mark.unlink()
+
+    assert drill.over(run_id, seconds=600) == "success"
+    committed_once(drill)
+
+
+def test_a_driver_that_was_overtaken_ends_itself(house, there):
+    """Nobody asks the cluster to end it: its lease is lost."""
+    drill = house.pipeline("overtaken", slow=True, pause=2)
+    run_id = drill.trigger()
+    wait_for(drill.reads, "Spark reads", 400)
+    old = [psutil.Process(pid) for _, pid in parts(there, DRIVER)]
+
+    drill.ask(
+        "update lockstep.attempt set state = 'failed', fault = 'surroundings', error = 'by the test', "
+        "closed_at = clock_timestamp() where state = 'open' returning 1"
+    )
+    drill.mark.unlink()
+
+    assert psutil.wait_procs(old, 60)[1] == []
+    assert drill.over(run_id, seconds=600) == "success"
+    committed_once(drill)
