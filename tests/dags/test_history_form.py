@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from airflow.sdk import Param, ParamsDict
+from airflow.sdk import Param, ParamsDict  # type: ignore[attr-defined]
 from airflow.sdk.definitions.param import ParamValidationError
 
 from lockstep.adapters.airflow.names import HAS_RETRY_POLICIES, AirflowFailException, not_retried
