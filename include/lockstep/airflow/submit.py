@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException
 
+from lockstep.adapters.airflow.names import AirflowException
 from lockstep.adapters.folders import PIPELINES_VARIABLE
 from lockstep.airflow.bundle import root_beside
 from lockstep.airflow.door import as_airflow_errors, measure_seconds, push, task_caller
