@@ -6,15 +6,15 @@ import json
 
 import pytest
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import (
+from psycopg2.extensions import parse_dsn
+
+from lockstep.adapters.airflow.connections import connection_environment
+from lockstep.adapters.airflow.names import (
     AirflowException,
     AirflowFailException,
     AirflowNotFoundException,
     AirflowSkipException,
 )
-from psycopg2.extensions import parse_dsn
-
-from lockstep.adapters.airflow.connections import connection_environment
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.errors import (
     BadData,
