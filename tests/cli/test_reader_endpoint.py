@@ -16,7 +16,7 @@ CALLS = """
 migrate
 migrate orders
 migrate orders --propose
-canary orders
+canary orders --transform made.py
 promote orders --withdraw --reason r
 adopt orders --at 0:1
 plan orders
@@ -82,6 +82,7 @@ def reading(lockstep, database):
         "append", **of_another("append", ("Upsert(", "Append("), (', key=("id",))', ")"), (", Upsert", ", Append"))
     )
     (lockstep.home / "f.jsonl").write_text("{}\n")
+    (lockstep.home / "made.py").write_text("def transform(df):\n    return df\n")
     dsn = make_dsn(database, options="-c default_transaction_read_only=on")
     lockstep.environ(LOCKSTEP_DSN=dsn, LOCKSTEP_KAFKA="127.0.0.1:1")
     return lockstep

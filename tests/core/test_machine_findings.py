@@ -49,6 +49,8 @@ def test_a_machine_that_was_just_set_up_gives_no_finding():
         (Check.CONFLUENT, "2.16.9", None, "the line that was tested"),
         (Check.CONFLUENT, "2.15.0", "problem", "older"),
         (Check.AIRFLOW, "3.3.2", None, "the one that is pinned"),
+        (Check.AIRFLOW, "3.1.8", None, "the oldest that was tested"),
+        (Check.AIRFLOW, "3.1.7", "warning", "older"),
         (Check.AIRFLOW, "2.11.0", "warning", "the command line works without"),
         (Check.AIRFLOW, None, "warning", "the command line works without"),
     ],

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import socket
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lockstep.context.options import content_of, kafka_options_given, options_of
 from lockstep.core.changes.person import Person
-from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.errors import Refusal
 from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def configured_kafka_options() -> KafkaOptions:
 
     The files that they name are read here, so that the receiver of the options needs none.
     """
-    return _kafka_options(
+    return kafka_options_given(
         KAFKA_OPTIONS,
         settings_of().kafka_options,
         f"correct {KAFKA_OPTIONS}, or the extra of Airflow's Kafka connection",
@@ -102,7 +101,7 @@ def configured_registry() -> Registry | None:
         return None
     options = options_of(REGISTRY_OPTIONS, given.registry_options)
     kafka_login = configured_kafka_options() if AS_KAFKA in options.values() else None
-    return registry(given.registry, options, partial(_content, REGISTRY_OPTIONS), kafka_login)
+    return registry(given.registry, options, partial(content_of, REGISTRY_OPTIONS), kafka_login)
 
 
 def broker() -> Broker:
@@ -116,7 +115,7 @@ def broker_elsewhere(servers: str, config: str) -> Broker:
     """Returns the broker of another cluster. `config` is a file with its client options, or empty. Sends no request yet."""
     from lockstep.adapters.kafka.broker import Broker
 
-    return Broker(servers, _kafka_options("--kafka-config", config, "correct the file of --kafka-config"))
+    return Broker(servers, kafka_options_given("--kafka-config", config, "correct the file of --kafka-config"))
 
 
 def surveyed_broker() -> SurveyedBroker:
@@ -218,17 +217,6 @@ def typing_person(why: str | None) -> Person:
     return Person(f"{login}@{socket.gethostname()}", why or "no reason given")
 
 
-def _kafka_options(variable: str, given: str, where: str) -> KafkaOptions:
-    from lockstep.core.kafka_options import kafka_options
-
-    options = options_of(variable, given)
-    try:
-        found = kafka_options(options)
-    except BadDefinition as error:
-        raise BadDefinition(error.message, next_command=f"{where}, then lockstep doctor") from None
-    return found.inlined(partial(_content, variable))
-
-
 def _of_stack(field: str, variable: str, what: str) -> str:
     from lockstep.dev.servers import stack
 
@@ -238,31 +226,3 @@ def _of_stack(field: str, variable: str, what: str) -> str:
             f"no {what}: {variable} is not set, and no stack was started in or above here", next_command=START
         )
     return address
-
-
-def options_of(variable: str, given: str) -> dict[str, Any]:
-    """Returns the options that a variable holds: a JSON object, or the path of a file with one."""
-    if not given:
-        return {}
-    try:
-        text = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
-        options = json.loads(text)
-    except OSError:  # the value may hold a password, so it is not repeated
-        raise _bad_options(variable, "it is neither a JSON object nor the path of a file that can be read") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _bad_options(variable, f"no JSON: {error}") from None
-    if not isinstance(options, dict) or not all(isinstance(v, str | int | float) for v in options.values()):
-        raise _bad_options(variable, "it must be one JSON object of options and plain values")
-    return options
-
-
-def _content(variable: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
-        raise _bad_options(variable, why) from None
-
-
-def _bad_options(variable: str, why: str) -> Refusal:
-    return Refusal(f"{variable}: {why}", next_command="set it to a JSON object, or to the path of one")

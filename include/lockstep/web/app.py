@@ -78,7 +78,7 @@ def _require_storable(request: Request) -> None:
 
 
 def _know_manager(request: Request) -> None:
-    """Gives the app Airflow's manager of rights: its filter looks for it on the app that answers, which is this one."""
+    """Gives the app Airflow's manager of rights. Airflow's filter looks for it on the app that answers."""
     request.app.state.auth_manager = get_auth_manager()
 
 

@@ -96,6 +96,7 @@ ELSEWHERE = {
     "upkeep.feed_trimmed": "tests/feed/test_trimming.py",
     "upkeep.folded": "tests/windows/test_folding.py",
     "windows.judged": "tests/windows/test_judging.py",
+    "land.put_aside": "tests/kafka/test_quarantine.py",
     **{f"archive.{point}": "tests/cli/test_archive.py" for point in ARCHIVE_POINTS},
     **{f"lake.{point}": "tests/lake/test_commit.py" for point in LAKE_POINTS},
     "lake.file_open": "tests/lake/test_of_tasks.py",  # by the task that writes the file

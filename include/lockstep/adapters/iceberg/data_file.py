@@ -1,5 +1,6 @@
-"""Writes a data file into a lake that is a folder: whole and on disk under its name, or not there.
+"""Writes a data file into a lake that is a folder.
 
+It is whole and on disk under its name, or not there.
 Tasks use it, and have no pyiceberg.
 """
 

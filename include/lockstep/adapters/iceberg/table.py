@@ -19,10 +19,10 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, arrow_of_field, misfit, postgres_type, store_answers
-from lockstep.adapters.iceberg.within import any_of, bounds_of, of_ranges
+from lockstep.adapters.iceberg.within import any_of, bounds_of_files, within_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
-from lockstep.core.lake.lake_findings import BOUNDED, SMALL_FILE_BYTES, LakeFacts
+from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ class LakeTable:
         sizes = [task.file.file_size_in_bytes for task in tasks]
         return LakeFacts(
             self.name,
-            {name: given.get(f"write.metadata.metrics.column.{name}", usual) for name in BOUNDED},
+            {name: given.get(f"write.metadata.metrics.column.{name}", usual) for name in BOUNDED_COLUMNS},
             len(sizes),
             sum(size < SMALL_FILE_BYTES for size in sizes),
             len(self._table.io.new_input(self.address)),
@@ -164,7 +164,7 @@ class LakeTable:
 
         With ranges, yields rows of these offsets alone. Files are left out by their bounds.
         """
-        wanted = AlwaysTrue() if within is None else of_ranges(within)
+        wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
             for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
@@ -205,7 +205,7 @@ class LakeTable:
         for task in self._table.scan().plan_files():
             if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
                 raise Refusal(f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here")
-            bounds = [bounds_of(task.file, ids[name]) for name in ("_stream", "_offset")]
+            bounds = [bounds_of_files(task.file, ids[name]) for name in ("_stream", "_offset")]
             if is_touched(replaced, *bounds):
                 yield task, holds_replaced_alone(replaced, *bounds)
 

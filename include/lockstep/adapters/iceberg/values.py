@@ -30,7 +30,7 @@ LOW = np.uint64(0xFFFFFFFF)
 def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int]:
     """Returns, by stream, the sum of the hashes of its rows. Each covers coordinates and these columns, in this order.
 
-    A value counts by what it is: whole numbers of all widths are alike, and so are both widths of a float.
+    A value counts by what it is. Whole numbers of all widths are alike, and so are both widths of a float.
     """
     hashes = _mixed(np.full(rows.num_rows, ODD))
     for name in (*COORDINATES, *columns):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockstep.core.lake.files import Replaced
 
 
-def bounds_of(file: Any, field: types.NestedField) -> tuple[int, int]:
+def bounds_of_files(file: Any, field: types.NestedField) -> tuple[int, int]:
     """Returns the least and the greatest value of a column of whole numbers. Without bounds it may be any."""
     kind = field.field_type
     found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
@@ -25,7 +25,7 @@ def bounds_of(file: Any, field: types.NestedField) -> tuple[int, int]:
     return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
 
 
-def of_ranges(ranges: Sequence[Replaced]) -> Any:
+def within_ranges(ranges: Sequence[Replaced]) -> Any:
     """Returns the expression of a scan for rows of these ranges."""
     each = [
         And(EqualTo("_stream", r.stream), GreaterThanOrEqual("_offset", r.begin), LessThan("_offset", r.end))

@@ -15,6 +15,7 @@ from lockstep.adapters import folders
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
+from lockstep.context.options import options_of
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
 from lockstep.core.login.mechanisms import TOKEN_URL
@@ -186,7 +187,7 @@ def _project() -> Path:
 def _paths_of_keys() -> Iterator[str]:
     given = settings_of()
     for variable, value in ((KAFKA_OPTIONS, given.kafka_options), (REGISTRY_OPTIONS, given.registry_options)):
-        options = systems.options_of(variable, value)
+        options = options_of(variable, value)
         yield from (str(options[name]) for name in KEYS if name in options)
 
 

@@ -22,13 +22,13 @@ FITTING = {
     Check.PYSPARK: ((4, 1, 1), (4, 1, 2)),
     Check.EXPECTATIONS: ((1, 24), (2,)),
     Check.CONFLUENT: ((2, 16), (2, 17)),
-    Check.AIRFLOW: ((3, 3, 2), (3, 3, 3)),
+    Check.AIRFLOW: ((3, 1, 8), (3, 4)),
 }
 WHY_JARS_MATTER = {
     Check.PYSPARK: "the engine and Spark's Kafka connector are built for this version; without it only small batches are read",
     Check.EXPECTATIONS: "validation is written for its version 1; without it no suite is judged",
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
-    Check.AIRFLOW: "the DAGs are written for this version; the command line works without",
+    Check.AIRFLOW: "the DAGs are written for these versions; the command line works without",
 }
 OPTIONAL = frozenset({Check.PYSPARK, Check.EXPECTATIONS})  # extras of the package
 CLIENT = "pyspark-client"

@@ -11,7 +11,7 @@ from lockstep.core.health.findings import Check, Judged, problem, warning
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BOUNDED = ("_stream", "_offset", "_batch")
+BOUNDED_COLUMNS = ("_stream", "_offset", "_batch")
 WITHOUT_BOUNDS = frozenset({"none", "counts"})
 SMALL_FILE_BYTES = 8 * 2**20
 MANY_SMALL_FILES = 1_000
@@ -21,7 +21,7 @@ LONG_ATTEMPT = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class LakeFacts:
-    """A lake table as its newest metadata has it. `modes` are those of its metrics, by column of `BOUNDED`.
+    """A lake table as its newest metadata has it. `modes` are those of its metrics, by column of `BOUNDED_COLUMNS`.
 
     `longest` is how long files of an attempt have waited for their commit at most.
     """
@@ -38,7 +38,7 @@ class LakeFacts:
 def lake_findings(facts: LakeFacts) -> Judged:
     """Returns a judgement for each check of the table, None where nothing is found."""
     subject, name = f"table {facts.table}", facts.table.partition(".")[2]
-    blind = [column for column in BOUNDED if facts.modes.get(column) in WITHOUT_BOUNDS]
+    blind = [column for column in BOUNDED_COLUMNS if facts.modes.get(column) in WITHOUT_BOUNDS]
     named = ", ".join(f"'write.metadata.metrics.column.{column}'='full'" for column in blind)
     return [
         warning(

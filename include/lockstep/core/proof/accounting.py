@@ -104,3 +104,16 @@ def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> Manifes
     """
     rows_of = tuple(count - gone for count, gone in zip(line.rows_of, rows, strict=True)) if line.rows_of else ()
     return replace(line, written=line.written - records, rows=line.rows - sum(rows), rows_of=rows_of)
+
+
+def require_within(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
+    """Refuses lines of tasks that read outside of the planned ranges."""
+    planned = {item.stream_id: item.offsets for item in ranges}
+    for line in lines:
+        offsets = planned.get(line.stream_id)
+        if offsets is None:
+            raise BadData(f"task {line.task} read stream {line.stream_id}, which the batch has no range of")
+        if line.first_offset is None or line.last_offset is None:
+            continue
+        if not offsets.from_offset <= line.first_offset <= line.last_offset < offsets.until_offset:
+            raise BadData(f"{offsets}: task {line.task} read offsets {line.first_offset} to {line.last_offset}")

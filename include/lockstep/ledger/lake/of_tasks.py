@@ -43,7 +43,7 @@ def require_in_lake(cur: cursor, attempt: AttemptId, targets: Sequence[Target]) 
     return StagedContents(sum(rows for rows, _ in held.values()), found, {}, {})
 
 
-def with_files(
+def digests_with_files(
     staged: Mapping[tuple[int, int], Staged], files: Mapping[int, Sequence[LakeFile]]
 ) -> dict[tuple[int, int], Staged]:
     """Returns what is staged by (task, stream), and beside it what the tasks' files hold."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.engine import Staging
-from lockstep.core.errors import BadData, BadDefinition
+from lockstep.core.errors import BadDefinition
 from lockstep.core.lake.iceberg import database_places
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
-from lockstep.core.proof.accounting import counted_once
+from lockstep.core.proof.accounting import counted_once, require_within
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
@@ -22,7 +22,7 @@ from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.lake.moves import insert_files
-from lockstep.ledger.lake.of_tasks import with_files
+from lockstep.ledger.lake.of_tasks import digests_with_files
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
 from lockstep.ledger.staging.quarantine import create_raw
@@ -46,13 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockstep.core.engine import Engine
-    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.steps.context import Context
-    from lockstep.steps.lake.stage_files import Held
+    from lockstep.steps.lake.stage_files import FilesOfTasks
     from lockstep.targets.written_once import WayOfRows
 
 MANY = 10_000  # rows. Fewer are found as fast by any plan.
@@ -105,12 +104,12 @@ def _read(
         commit_ranges(at, engine, folder, attempt, work)
         return ()
     lines = engine.read(work, Staging())
-    _require_planned(lines, work.ranges)
+    require_within(lines, work.ranges)
     return lines
 
 
 def _counted(
-    cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine], held: Held
+    cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine], held: FilesOfTasks
 ) -> Sequence[ManifestLine]:
     """Counts what is staged, or held by files, and keeps the winners' lines if they agree with it."""
     places = range(len(folder.pipeline.targets))
@@ -121,7 +120,7 @@ def _counted(
     lines = without_erased(cur, folder.pipeline.name, attempt, lines, places, is_counted_here=is_counted_here)
     if is_counted_here:
         lines = counted_once(lines, staged_records(cur, attempt, [line.task for line in lines], places))
-    staged = with_files(staged_by_task(cur, attempt, places), held)
+    staged = digests_with_files(staged_by_task(cur, attempt, places), held)
     insert_files(cur, attempt, {0: [file for its in held.values() for file in its]})
     results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in staged.items()})
     require_counts(results.stream_totals(cur, attempt), staged_by_stream(staged, {line.task for line in lines}))
@@ -182,16 +181,3 @@ def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> 
         with transaction(at.conn, STAGER) as cur:
             attempts.name_application(cur, attempt, application)
     return application is not None
-
-
-def _require_planned(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:
-    """Refuses lines of tasks that read outside of the planned ranges."""
-    planned = {item.stream_id: item.offsets for item in ranges}
-    for line in lines:
-        offsets = planned.get(line.stream_id)
-        if offsets is None:
-            raise BadData(f"task {line.task} read stream {line.stream_id}, which the batch has no range of")
-        if line.first_offset is None or line.last_offset is None:
-            continue
-        if not offsets.from_offset <= line.first_offset <= line.last_offset < offsets.until_offset:
-            raise BadData(f"{offsets}: task {line.task} read offsets {line.first_offset} to {line.last_offset}")

@@ -1,4 +1,7 @@
-"""Leads a batch's rows into files of the lake while they are read, if nothing has to look at them in staging before."""
+"""Leads a batch's rows into files of the lake while they are read.
+
+Rows that something has to look at in staging stay there.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,14 @@ if TYPE_CHECKING:
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import StageWork
 
-Held = dict[int, list["LakeFile"]]  # by task
+FilesOfTasks = dict[int, list["LakeFile"]]  # by task
 
 
 class WayIntoLake(NamedTuple):
-    """Whether tasks write a batch's rows into files of the lake, and why. Says nothing of pipelines without a lake table."""
+    """The way of a batch's rows into the lake: by files that tasks write, or by staging. Says why.
+
+    Says nothing of pipelines without a lake table.
+    """
 
     by_tasks: bool
     because: str
@@ -73,7 +79,7 @@ def make_folder(work: StageWork) -> None:
     reach("lake.prefix_made")
 
 
-def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> Held:
+def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
     """Reads the files of the tasks that won back from the store, values and all. Nothing for rows that are staged.
 
     Raises `BadData` unless they hold what their tasks told, and each row once.
@@ -82,7 +88,7 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> Held:
         return {}
     from lockstep.adapters.iceberg.folder import doubled, look_back_at_values  # noqa: PLC0415 - as above
 
-    held: Held = {}
+    held: FilesOfTasks = {}
     places: dict[int, list[object]] = {}
     paths = {line.task: line.files for line in lines if line.files}
     for task, its in paths.items():
