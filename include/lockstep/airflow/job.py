@@ -14,7 +14,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowException, AirflowFailException
-from lockstep.adapters.postgres_errors import best_effort
 from lockstep.adapters.withheld import of_submitters, withheld
 from lockstep.airflow.door import task_caller
 from lockstep.context.submitted import submitted_for
@@ -85,6 +84,7 @@ class SparkJobOperator(SparkSubmitOperator):
 
 def close_attempts() -> None:
     """Closes what this task has open in the ledger. Does not raise if the ledger is away: its lease then runs out."""
+    from lockstep.adapters.postgres_errors import best_effort
     from lockstep.context.systems import database
     from lockstep.steps.attempt.failure import close_attempts_of_task
 

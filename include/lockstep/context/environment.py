@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.stores import STORE_PREFIX
-from lockstep.core.settings import DRIVER_OFFSETS, ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, STAGER_DSN
+from lockstep.core.settings import DRIVER_OFFSETS, DSN_COMMAND, ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, STAGER_DSN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLACE = "LOCKSTEP_ENVIRONMENT"
 OF_DRIVERS = frozenset(
     {
-        *("LOCKSTEP_DSN", "LOCKSTEP_DSN_PASSWORD_COMMAND", STAGER_DSN, "LOCKSTEP_KAFKA", KAFKA_OPTIONS),
+        *("LOCKSTEP_DSN", DSN_COMMAND, STAGER_DSN, "LOCKSTEP_KAFKA", KAFKA_OPTIONS),
         *("LOCKSTEP_REGISTRY", REGISTRY_OPTIONS),
         *("LOCKSTEP_LAKE", "LOCKSTEP_PIPELINES", DRIVER_OFFSETS),
     }

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import end_with, this_owner
 from lockstep.core.errors import Refusal, Unreachable, said_in
 from lockstep.core.planning.decisions import Caller, TaskRun
@@ -71,6 +70,7 @@ def answer(at: Context, caller: Caller, outcome: RunOutcome) -> int:
 
     Returns the exit code. It is 0 for a task that can read its answer.
     """
+    from lockstep.adapters.postgres import STAGER, transaction
     from lockstep.ledger.batch import answers
 
     say_in_log(f"{outcome.state}: {said_in(outcome.reason) or outcome.reason}")

@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowNotFoundException
-from lockstep.adapters.connection.dsn import with_password_command
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
 from lockstep.core.pipeline.stores import Files, connection_of
@@ -62,6 +61,8 @@ def connection_environment(
 def connection_dsn(postgres_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> str:
     """Returns the DSN of the ledger's database, with the command for its password if there is one."""
     dsn = environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+    from lockstep.adapters.connection.dsn import with_password_command  # noqa: PLC0415 - DAG files import this module
+
     return with_password_command(dsn, settings_of(environ).password_command)
 
 
