@@ -34,10 +34,6 @@ batch 1
 hours orders
 lineage orders --partition 0 --offset 0
 blame orders --key k
-windows orders
-late orders
-changes public.orders
-relay orders
 holes orders
 rejects orders
 rejects orders --redrive
@@ -53,11 +49,8 @@ unpause orders --reason r
 abandon 1 --reason r
 forget orders --reason r
 rename gone orders --reason r
-clone orders --to public.copy
 verify orders
 verify orders --deep
-certificate orders --batch 1 --key f.jsonl
-archive orders
 reap
 """
 # They ask no ledger, or report on one: `doctor` and `metrics` name the standby among their findings.
@@ -69,9 +62,10 @@ WITHOUT_LEDGER = {
     "try",
     "doctor",
     "metrics",
-    "files",  # of a pipeline without a lake table, and these have none
     *(n for n in NAMES if n.startswith("dev-")),
 }
+# They refuse a plain pipeline by its definition, or their arguments, before they ask a ledger.
+ASK_LATER = {"files", "windows", "late", "changes", "relay", "clone", "certificate", "archive"}
 SAID = "the ledger's database is read-only for this login: default_transaction_read_only is on"
 
 
@@ -90,7 +84,7 @@ def reading(lockstep, database):
 
 def test_every_command_refuses_it(reading):
     calls = [tuple(shlex.split(line)) for line in CALLS.split("\n") if line]
-    assert {family(call) for call in calls} == set(NAMES) - WITHOUT_LEDGER
+    assert {family(call) for call in calls} == set(NAMES) - WITHOUT_LEDGER - ASK_LATER
     for call in calls:
         assert_one_line(reading(*call), Exit.AWAY, SAID)
 
