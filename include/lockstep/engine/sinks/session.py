@@ -44,7 +44,7 @@ def ways_to(dsn: str, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _why_not(dsn: str) -> str | None:
     try:
         open_stager(dsn).close()
-    except psycopg2.OperationalError as error:
+    except psycopg2.Error as error:  # it cannot log in, or may not stage
         parts = parse_dsn(dsn)
         address = f"{parts.get('host', 'localhost')}:{parts.get('port', '5432')}"
         return f"{parts.get('user')} at {address}: {without_secrets(error, parts)}"
