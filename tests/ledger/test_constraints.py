@@ -488,7 +488,8 @@ HISTORY = [
     "spark_stage",
     "feed",
     "change_set",
-    "landed",
+    "part",
+    "answer",
 ]
 
 
