@@ -133,7 +133,7 @@ class KafkaOptions:
         """Returns a foreign text in one line, without this login's secrets. A server may repeat what it was sent."""
         for secret in (value for name, value in self.values if name in SECRET and value):
             text = text.replace(secret, "***")
-        return " ".join(text.split())
+        return " ".join(line.strip() for line in text.splitlines())
 
     def inlined(self, read: Callable[[str], str]) -> KafkaOptions:
         """Returns the options with each file's content in place of its path. Their receiver then needs no file."""
