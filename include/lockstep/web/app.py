@@ -5,6 +5,7 @@ Every route requires Airflow's login and read access to the DAG.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 from urllib.parse import quote
 
@@ -79,7 +80,8 @@ def _require_storable(request: Request) -> None:
 
 def _know_manager(request: Request) -> None:
     """Gives the app Airflow's manager of rights. Airflow's filter looks for it on the app that answers."""
-    request.app.state.auth_manager = get_auth_manager()
+    with suppress(RuntimeError):  # outside of Airflow's server there is none
+        request.app.state.auth_manager = get_auth_manager()
 
 
 def pages_app() -> FastAPI:
