@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockstep.core.lake.iceberg import is_lake_table
 from lockstep.core.pipeline.definition import PerBatch
 from lockstep.core.states import Lane
 from lockstep.ledger.queries import queries
@@ -44,7 +45,7 @@ def way_of_parts(
     if not isinstance(pipeline.guarantee, PerBatch) or not is_appended(pipeline.first):
         return None, ""
     table = pipeline.first.table
-    if len(pipeline.targets) > 1 or not is_by_batch(cur, table):
+    if len(pipeline.targets) > 1 or is_lake_table(table) or not is_by_batch(cur, table):
         return None, ""
     if staged := why or _why_staged(cur, folder, columns, batch_id, ranges):
         return None, f"rows are staged for {table}, and attached by the commit: {staged}"
