@@ -5,13 +5,12 @@ It measures CPU time, WAL and seconds.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg2
 
@@ -27,7 +26,7 @@ from lockstep.targets.table import parts
 from peers.meter import Meter
 from peers.servers import servers
 from per_partition import DEFINITION, TARGET, produce
-from written_once import Cost
+from written_once import Cost, asked_for, asked_one, show_costs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,32 +55,23 @@ def cost(place: Place, folder: Path, way: str, number: int, records: int) -> Cos
         engine = SparkEngine(loaded, place.bootstrap, place.dsn)
         with conn.cursor() as cur:
             cur.execute("checkpoint")
-            begun = _asked(cur, "select pg_current_wal_insert_lsn()")
+            begun = asked_one(cur, "select pg_current_wal_insert_lsn()")
             with Meter((os.getpid(),), place.postmaster) as meter:
                 begin = time.perf_counter()
                 report = run(at, engine, loaded, Caller("bench"))
                 took = time.perf_counter() - begin
-            wal = float(_asked(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
-            found = _asked(cur, f"select count(distinct n) filter (where id = 'record-' || n) from public.{name}")
-            tables = _asked(cur, f"select count(*) from pg_partition_tree('public.{name}') where isleaf")
+            wal = float(asked_one(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
+            found = asked_one(cur, f"select count(distinct n) filter (where id = 'record-' || n) from public.{name}")
+            tables = asked_one(cur, f"select count(*) from pg_partition_tree('public.{name}') where isleaf")
             if found != records or (tables > 1) != (way == "parts"):
                 raise SystemExit(f"{name}: {found} of {records} records have their row, in {tables} tables")
             cur.execute(f"drop table public.{name}")
     return Cost(took, report.seconds["commit"], meter.cpu * 1e6 / records, wal / records)
 
 
-def _asked(cur: Any, query: str, *values: Any) -> Any:
-    cur.execute(query, values or None)
-    return cur.fetchone()[0]
-
-
 def main() -> int:
     """Prints each way's medians, and the medians of the same rounds' ratios."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--records", type=int, default=1_000_000)
-    options.add_argument("--partitions", type=int, default=4)
-    options.add_argument("--rounds", type=int, default=5)
-    given = options.parse_args()
+    given = asked_for(__doc__)
     costs: dict[str, list[Cost]] = {way: [] for way in LEAST}
     with servers() as place:
         pipelines = place.home / "pipelines"
@@ -92,10 +82,7 @@ def main() -> int:
             for way in LEAST if number % 2 else reversed(LEAST):
                 one = cost(place, pipelines, way, number, given.records)
                 costs[way] += [one] if number else []  # the first round warms Spark up
-    for way, each in costs.items():
-        told = [statistics.median(getattr(one, part) for one in each) for part in Cost.__slots__]
-        rate = round(given.records / told[0])
-        print(f"{way:<8}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
+    show_costs(costs, given.records)
     for part in Cost.__slots__:
         pairs = [getattr(a, part) / getattr(b, part) for a, b in zip(costs["parts"], costs["staged"], strict=True)]
         print(f"parts : staged   {part:<8} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")

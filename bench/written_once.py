@@ -75,13 +75,13 @@ def cost(place: Place, folder: Path, way: str, number: int, records: int, *, top
         engine = SparkEngine(loaded, place.bootstrap, place.dsn)
         with conn.cursor() as cur:
             cur.execute("checkpoint")
-            begun = _asked(cur, "select pg_current_wal_insert_lsn()")
+            begun = asked_one(cur, "select pg_current_wal_insert_lsn()")
             with Meter((os.getpid(),), place.postmaster) as meter:
                 begin = time.perf_counter()
                 report = run(at, engine, loaded, Caller("bench"))
                 took = time.perf_counter() - begin
-            wal = float(_asked(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
-            found = _asked(cur, f"select count(distinct (_stream, _offset)) from public.{name}")
+            wal = float(asked_one(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
+            found = asked_one(cur, f"select count(distinct (_stream, _offset)) from public.{name}")
             if found != records:
                 raise SystemExit(f"{name}: {found} records have a row, and {records} were produced")
             if number != 1:
@@ -119,18 +119,32 @@ def _seconds(cur: Any, kind: str, query: str, records: int) -> float:
     return time.perf_counter() - begin
 
 
-def _asked(cur: Any, query: str, *values: Any) -> Any:
+def asked_one(cur: Any, query: str, *values: Any) -> Any:
+    """Returns the one value that the query answers."""
     cur.execute(query, values or None)
     return cur.fetchone()[0]
 
 
-def main() -> int:
-    """Prints each way's medians, and the medians of the same rounds' ratios."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def asked_for(about: str | None) -> argparse.Namespace:
+    """Returns how many records, partitions and rounds the command line asks for."""
+    options = argparse.ArgumentParser(description=about.splitlines()[0] if about else None)
     options.add_argument("--records", type=int, default=1_000_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--rounds", type=int, default=5)
-    given = options.parse_args()
+    return options.parse_args()
+
+
+def show_costs(costs: dict[str, list[Cost]], records: int) -> None:
+    """Prints the medians of each way."""
+    for way, each in costs.items():
+        told = [statistics.median(getattr(one, part) for one in each) for part in Cost.__slots__]
+        rate = round(records / told[0])
+        print(f"{way:<14}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
+
+
+def main() -> int:
+    """Prints each way's medians, and the medians of the same rounds' ratios."""
+    given = asked_for(__doc__)
     costs: dict[str, list[Cost]] = {way: [] for way in WAYS}
     with servers() as place:
         pipelines = place.home / "pipelines"
@@ -142,10 +156,7 @@ def main() -> int:
                 one = cost(place, pipelines, way, number, given.records)
                 costs[way] += [one] if number else []  # the first round warms Spark up
         asked = readers(place, given.records)
-    for way, each in costs.items():
-        told = [statistics.median(getattr(one, part) for one in each) for part in Cost.__slots__]
-        rate = round(given.records / told[0])
-        print(f"{way:<14}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
+    show_costs(costs, given.records)
     for other in WAYS:
         if other != ONCE:
             for part in Cost.__slots__:
