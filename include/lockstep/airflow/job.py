@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MASTER = "SPARK_MASTER"
 CLUSTER_MODE, PYTHON_RUNNER = "cluster", "org.apache.spark.deploy.PythonRunner"
-SECONDS_TO_ASK_THE_MASTER = 60
+MASTER_SECONDS = 60
 
 
 class SparkJobOperator(SparkSubmitOperator):
@@ -79,7 +79,7 @@ class SparkJobOperator(SparkSubmitOperator):
         if driver := hook._driver_id:  # noqa: SLF001 - as its log says it
             program = str(Path(hook._connection["spark_binary"]).with_name("spark-class"))  # noqa: SLF001 - as above
             kill = [program, "org.apache.spark.deploy.Client", "kill", hook._connection["master"], driver]  # noqa: SLF001
-            subprocess.run(kill, env=of_submitters(), check=False, timeout=SECONDS_TO_ASK_THE_MASTER)
+            subprocess.run(kill, env=of_submitters(), check=False, timeout=MASTER_SECONDS)
 
 
 def close_attempts() -> None:
