@@ -17,7 +17,7 @@ from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upsert
 from lockstep.core.planning.decisions import Blocked, Busy
-from lockstep.ledger.feed import relays
+from lockstep.ledger.feed import outgoing, relays
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.trim import trim
 from lockstep.steps.feed.relay import restart
@@ -214,6 +214,20 @@ def test_e18_a_relay_that_finds_fewer_changes_than_numbers_sends_none_of_them(he
     assert "1 of the changes [3, 6) are not there" in why(here)
     assert here.knows()[0] == 3
     leave(here, 5, 1)
+
+
+def test_a_relay_sends_no_change_behind_a_later_one(here, kafka, monkeypatch):
+    before = read_topic(kafka, here.topic)
+    here.change(("a", 3))
+    here.change(("b", 3))
+    turned = outgoing.Q["sets"].replace("order by s.first_number offset 0", "order by s.first_number desc offset 0")
+    monkeypatch.setitem(outgoing.Q, "sets", turned)
+    report = here.relay()
+    assert isinstance(report.stopped, Blocked)
+    assert "change 3 was read behind change 4" in report.stopped.reason
+    assert (report.sent, here.knows()[0], read_topic(kafka, here.topic)) == (0, 3, before)
+    monkeypatch.undo()
+    assert here.relay().sent == 2
 
 
 def test_a_change_that_is_too_large_is_named_and_nothing_is_skipped(database, kafka, topic):

@@ -125,8 +125,12 @@ MUTANTS = [
         f"{IMAGES}test_e22_a_relay_that_begins_anew_steps_over_what_was_erased[row]",
         Edit(
             "ledger/feed/outgoing.sql",
-            "and i._change not in ('before', 'erased')\nleft join lockstep.stream t",
-            "and i._change <> 'before'\nleft join lockstep.stream t",
+            "and i._change not in ('before', 'erased')\n"
+            "      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number\n"
+            "    order by i._ordinal_in_set) i\nleft join lateral (select k.topic",
+            "and i._change <> 'before'\n"
+            "      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number\n"
+            "    order by i._ordinal_in_set) i\nleft join lateral (select k.topic",
         ),
         long=True,
     ),

@@ -130,6 +130,13 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "changes are sent in the order that they are read",
+        "a reader would keep an older row of a key",
+        (f"{STOPS}test_a_relay_sends_no_change_behind_a_later_one",),
+        Edit("ledger/feed/outgoing.py", "if row.number <= last:", "if row.number < 0:"),
+        long=True,
+    ),
+    one(
         "a restart does not wait for a trim",
         "changes that a person asked for again would be trimmed under the relay",
         (f"{STOPS}test_e21_a_restart_waits_for_a_trim_and_is_refused_below_what_it_leaves",),
@@ -149,7 +156,7 @@ MUTANTS = [
         (f"{LEFT}[row]",),
         Edit(
             "ledger/feed/outgoing.sql",
-            "i._ordinal_in_set = z.last as is_last,\n"
+            "i._ordinal_in_set = s.last as is_last,\n"
             "    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,\n    case",
             "i._ordinal_in_set = s.changes - 1 as is_last,\n"
             "    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,\n    case",

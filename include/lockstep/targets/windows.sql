@@ -65,24 +65,28 @@ from {windowed} t where {late}
 -- name: contribute
 -- What each of the batch's segments adds to each window. Windows that nobody knew are known from now on, and shown ones are touched.
 -- The target is locked, and a row that cannot conflict is written in half the time. All rows are read once, the newest events of
--- each stream included: those that had happened when the batch was planned. A row without a key is neither late nor not. New windows
--- are written in the order of their index, which spares a twentieth of the commit.
+-- each stream included: those that had happened when the batch was planned. A row without a key is neither late nor not.
+-- All is written in the order of its indexes. A window that ends behind every hidden one and the watermark is known to be new: shown
+-- windows are over by the watermark. The two spare a seventh of the commit.
 with added as materialized (
     select t._stream as stream_id, jsonb_build_array({staged_keys}) as key, {end_of_window} as ends,
         case when num_nulls({staged_keys}) = 0 then {late} end as is_late,
         count(*) as records, max(array[t._offset, t._ordinal]) as newest_row, jsonb_build_object({staged_totals}) as totals,
         max({moment}) filter (where {moment} <= {planned_at}) as newest_event
-    from {windowed} t group by t._stream, {staged_keys}, {late}),
+    from {windowed} t group by t._stream, {staged_keys}, {late} order by key),
 contributed as (
     insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals)
     select %(target)s, a.key, %(batch_id)s, a.stream_id, a.records, a.newest_row[1], a.newest_row[2], a.totals
     from added a where not a.is_late),
 met as materialized (
-    select a.key, a.ends, (select s.revision from lockstep.window_state s where s.target = %(target)s and s.key = a.key) as revision
-    from (select key, min(ends) as ends from added where not is_late group by key) a),
+    select a.key, a.ends, case when a.ends <= (select greatest(
+            (select max(s.ends) from lockstep.window_state s where s.target = %(target)s and s.revision = 0),
+            (select e.watermark from lockstep.event_time e join lockstep.batch b using (pipeline) where b.batch_id = %(batch_id)s)))
+        then (select s.revision from lockstep.window_state s where s.target = %(target)s and s.key = a.key) end as revision
+    from (select distinct on (key) key, ends from added where not is_late order by key) a),
 known as (
     insert into lockstep.window_state (target, key, ends)
-    select %(target)s, m.key, m.ends from met m where m.revision is null order by m.key),
+    select %(target)s, m.key, m.ends from met m where m.revision is null),
 touched as (
     insert into window_touched select m.key from met m where m.revision > 0 on conflict do nothing),
 seen as (

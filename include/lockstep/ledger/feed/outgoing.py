@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from psycopg2 import sql
 
+from lockstep.core.errors import BadData
 from lockstep.core.feed.avro import TableColumn
 from lockstep.core.feed.feeds import SCHEMA, feed_name
 from lockstep.core.feed.relaying import NUMBER_HEADER, FeedRecord
@@ -90,15 +92,29 @@ class Outgoing:
         A tombstone may follow the document of a deletion.
         """
         with cur.connection.cursor(name="outgoing") as portion:
-            portion.itersize = ROWS_AT_ONCE
+            cur.execute("set local enable_bitmapscan = off")  # an image's index has the order of the changes
             portion.execute(self._query(), {"target": self.target, "begin": begin, "until": until})
-            yield from self._made(portion)
+            yield from self._made(self._in_order(portion))
 
     def number_of_erased(self, cur: cursor, begin: int, until: int) -> int:
         """Returns how many of the changes in [begin, until) an erasure has made blank."""
         images = table_name(f"{SCHEMA}.{feed_name(self.target)}")
         cur.execute(sql.SQL(Q["erased"]).format(images=images), {"target": self.target, "begin": begin, "until": until})
         return int(one(cur).erased)
+
+    def _in_order(self, portion: cursor) -> Generator[Any, None, None]:
+        """Yields rows while the database computes the next ones. Raises `BadData` for a change behind a later one."""
+        last = -1
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(portion.fetchmany, ROWS_AT_ONCE)
+            while rows := coming.result():
+                coming = ahead.submit(portion.fetchmany, ROWS_AT_ONCE)
+                for row in rows:
+                    if row.number <= last:
+                        why = f"{self.target}: change {row.number} was read behind change {last}"
+                        raise BadData(why, next_command="lockstep doctor")
+                    last = row.number
+                    yield row
 
     def _made(self, rows: Iterable[Any]) -> Generator[FeedRecord, None, None]:
         for (seq, kind, batch), of_set in groupby(rows, attrgetter("seq", "kind", "batch_id")):
@@ -137,7 +153,8 @@ class Outgoing:
 
     def _query(self) -> Composable:
         images = table_name(f"{SCHEMA}.{feed_name(self.target)}")
-        parts: dict[str, Composable] = {"images": images, "key": self._key()}
+        sets = sql.SQL(Q["sets"]).format(images=images)
+        parts: dict[str, Composable] = {"images": images, "sets": sets, "key": self._key()}
         if self.encoder:
             before = sql.SQL("null::text[]") if self.shape == "row" else self._texts("b")
             parts |= {"value": self._texts("i"), "before": before}

@@ -26,30 +26,35 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
   and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
 
--- name: rows
--- Changes as rows: the row behind the change, none behind a deletion.
-select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
-    case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
-    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
-    case when i._change <> 'delete' then {value}::text end as value
+-- name: sets
+-- The change sets of a portion, in the order of their numbers. The images of each come in theirs, by their index, and all else is
+-- looked up row by row, so the rows come in order: a sort of the whole portion would keep its sender waiting for the first.
+(select s.*, (select max(l._ordinal_in_set) from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') as last
 from lockstep.change_set s
-cross join lateral (
-    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
-join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-left join lockstep.stream t on t.stream_id = {stream}
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-order by 1
+order by s.first_number offset 0)
+
+-- name: rows
+-- Changes as rows: the row behind the change, none behind a deletion.
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+    case i._change when 'after' then 'update' else i._change end as op,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
+    (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
+    case when i._change <> 'delete' then {value}::text end as value
+from {sets} s cross join lateral (
+    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
+    order by i._ordinal_in_set) i
+left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
 
 -- name: documents
 -- Changes as documents: the row before and after, and where the change comes from.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
     (select row_to_json(d)::text from (select case i._change when 'after' then 'update' else i._change end as op,
         case i._change when 'delete' then {value} when 'after' then {before} end as before,
@@ -57,36 +62,28 @@ select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
         json_build_object('target', s.target, 'number', s.first_number + i._ordinal_in_set, 'seq', s.seq, 'kind', s.kind,
             'batch', s.batch_id, 'topic', t.topic, 'partition', t.partition, 'offset', {offset},
             'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as source) d) as value
-from lockstep.change_set s
-cross join lateral (
-    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
-join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
-left join lockstep.stream t on t.stream_id = {stream}
-where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
-  and s.first_number >= coalesce((
-    select max(p.first_number) from lockstep.change_set p
-    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-order by 1
+from {sets} s cross join lateral (
+    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
+    order by i._ordinal_in_set) i
+left join lateral (
+    select * from {images} w where w._change_set = i._change_set and w._ordinal_in_set = i._ordinal_in_set and w._change = 'before'
+    offset 0) b on true
+left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
 
 -- name: typed
 -- Changes as the texts of their columns, before and after, for an encoder that knows the columns' types.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     case i._change when 'after' then 'update' else i._change end as op,
-    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = z.last as is_last,
+    t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, (extract(epoch from s.at) * 1000000)::bigint as at_us, {key} as key,
     case i._change when 'delete' then {value} when 'after' then {before} end as before,
     case when i._change <> 'delete' then {value} end as after
-from lockstep.change_set s
-cross join lateral (
-    select max(l._ordinal_in_set) as last from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') z
-join {images} i on i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-left join {images} b on b._change_set = i._change_set and b._ordinal_in_set = i._ordinal_in_set and b._change = 'before'
-left join lockstep.stream t on t.stream_id = {stream}
-where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
-  and s.first_number >= coalesce((
-    select max(p.first_number) from lockstep.change_set p
-    where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
-  and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-order by 1
+from {sets} s cross join lateral (
+    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
+    order by i._ordinal_in_set) i
+left join lateral (
+    select * from {images} w where w._change_set = i._change_set and w._ordinal_in_set = i._ordinal_in_set and w._change = 'before'
+    offset 0) b on true
+left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
