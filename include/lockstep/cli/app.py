@@ -28,6 +28,7 @@ from lockstep.cli.batches import (
     relaying,
     replaying,
     restoring,
+    planning,
     running,
 )
 from lockstep.cli.dev import dev_app
@@ -103,7 +104,7 @@ for command in (
     canarying.canary_command,
     promoting.promote_command,
     adopting.adopt_command,
-    running.plan_command,
+    planning.plan_command,
     running.run_command,
     replaying.replay_command,
     replaying.fill_command,
