@@ -49,9 +49,9 @@ def planned_alone(monkeypatch):
     """Returns the pipelines about which one look did not tell all."""
     found, alone = [], look.plan
 
-    def plan(conn, broker, folder, *args, **how):
+    def plan(conn, broker, folder, caller, now, *, dry_run):
         found.append(folder.pipeline.name)
-        return alone(conn, broker, folder, *args, **how)
+        return alone(conn, broker, folder, caller, now, dry_run=dry_run)
 
     monkeypatch.setattr(look, "plan", plan)
     return found
@@ -107,14 +107,6 @@ def test_each_pipeline_is_told_what_its_own_dry_run_says(fleet, lockstep, produc
     assert ledger_rows() == before
     assert said.code == Exit.BLOCKED
 
-    people = lockstep("plan", "--all")
-    lines = people.out.splitlines()
-    assert "one_of_two: start, 2 offsets of 1 partition" in lines
-    assert "busy: resume: batch " in people.out
-    assert lines[-1] == "2 of 11 pipelines have nothing to do"
-    assert people.err.startswith("changed: its target was Append(")
-    assert people.code == Exit.BLOCKED
-
 
 def test_idle_pipelines_cost_one_question_each(fleet, lockstep, monkeypatch, planned_alone):
     for name in ("one", "two"):
@@ -135,9 +127,22 @@ def test_idle_pipelines_cost_one_question_each(fleet, lockstep, monkeypatch, pla
     assert planned_alone == []
 
 
-def test_a_table_of_another_pipeline_is_no_start(fleet, lockstep, produce, database, ledger_rows):
+def test_a_person_reads_who_has_something_and_what_blocks_the_others(fleet, lockstep, produce):
     sent(produce, fleet("mine"), 3)
     fleet("theirs", runs=False, table="mine")
-    (mine, theirs) = lockstep("plan", "--all", "--json").document["pipelines"]
-    assert (mine["decision"], theirs["decision"]) == ("start", "blocked")
-    assert theirs["reason"] == lockstep("plan", "theirs", "--dry-run", "--json").document["reason"]
+    fleet("idle", of=fleet("busy"), table="of_idle")
+    sent(produce, fleet("busy_now"), 3)
+    assert lockstep("plan", "busy_now").code == Exit.DONE
+    theirs = lockstep("plan", "theirs", "--dry-run")
+    assert theirs.code == Exit.BLOCKED
+
+    said = lockstep("plan", "--all")
+
+    reason, _, following = theirs.err.strip().partition("  Next: ")
+    assert said.out.splitlines() == [
+        "busy_now: resume: batch 5",
+        "mine: start, 3 offsets of 1 partition",
+        f"theirs: blocked: {reason}  Next: {following}",
+        "2 of 5 pipelines have nothing to do",
+    ]
+    assert (said.err, said.code) == (theirs.err, Exit.BLOCKED)

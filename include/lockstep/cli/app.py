@@ -24,11 +24,11 @@ from lockstep.cli.batches import (
     erasing,
     filing,
     moving,
+    planning,
     rejecting,
     relaying,
     replaying,
     restoring,
-    planning,
     running,
 )
 from lockstep.cli.dev import dev_app
