@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from lockstep import Append, Archive, Json, Limits, Pipeline
+from lockstep.core.fleet.glance import Known, decide_at_a_glance
 from lockstep.core.health.ownership import Owner, Table
 from lockstep.core.offsets import Bounds, OffsetRange, Stream, StreamRange, TopicPartition, TopicView
 from lockstep.core.planning.decisions import NO_PACE, Idle, Pace, Start
-from lockstep.core.planning.fleet import Known, decide_at_a_glance
 
 ORDERS = Pipeline("orders", "orders.v1", Json("id string"), Append("public.orders"), limits=Limits(seconds=10))
 OWNS = {Table("", "public.orders"): Owner("orders")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Edit, one
 
 CLOSER = "tests/core/test_fleet.py::test_where_a_plan_must_look_closer_nothing_is_said"
-GLANCE = "core/planning/fleet.py"
+GLANCE = "core/fleet/glance.py"
 
 MUTANTS = [
     one(

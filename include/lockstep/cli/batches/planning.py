@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lockstep.steps.batch.plan import Planned
     from lockstep.steps.fleet.look import Looked
 
-All = Annotated[bool, typer.Option("--all", help="Look at all pipelines at once. Records nothing.")]
+EveryPipeline = Annotated[bool, typer.Option("--all", help="Look at all pipelines at once. Records nothing.")]
 MaybeName = Annotated[str | None, typer.Argument(help="The pipeline.", metavar="NAME", show_default=False)]
 
 
@@ -32,7 +32,7 @@ def plan_command(
     key: CallKeyOption = None,
     take_over: TakeOver = False,
     retry: Retry = False,
-    everything: All = False,
+    everything: EveryPipeline = False,
     as_json: AsJson = False,
 ) -> None:
     """Plan the next live batch and record it. `run` then does it.

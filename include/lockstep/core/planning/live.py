@@ -65,10 +65,7 @@ def without_gone_topics(situation: Situation) -> Situation:
 
 
 def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
-    """Returns the ranges from every position towards the stable end, as much as the limits allow.
-
-    They are fair over the partitions. None is empty.
-    """
+    """Returns what the limits allow from every position on, fair over the partitions. No range is empty."""
     available = {}
     for stream in situation.streams:
         span = waiting_offsets(stream, situation.view)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.fleet.glance import Known
 from lockstep.core.health.ownership import Owner, Table
 from lockstep.core.offsets import Stream, TopicPartition
-from lockstep.core.planning.fleet import Known
 from lockstep.ledger.batch.plan import pause_words
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.views", "fleet")
 
 
-def known_of(cur: cursor, names: Iterable[str]) -> dict[str, Known]:
+def facts_of_all(cur: cursor, names: Iterable[str]) -> dict[str, Known]:
     """Returns the facts of each of these pipelines, by name. Omits those that were never planned."""
     cur.execute(Q["known"], {"names": list(names)})
     return {row.name: _known(row) for row in every(cur)}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import NeedsDecision, Refusal, Unreachable
+from lockstep.core.fleet.glance import decide_at_a_glance, has_waiting, is_plain
 from lockstep.core.offsets import TopicViews
 from lockstep.core.pipeline.names import Topics
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.decisions import NO_PACE, Blocked
-from lockstep.core.planning.fleet import decide_at_a_glance, has_waiting, is_plain
 from lockstep.ledger.batch.plan import recent_pace
-from lockstep.ledger.views.fleet import known_of
+from lockstep.ledger.views.fleet import facts_of_all
 from lockstep.steps.batch.plan import Planned, plan
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.fleet.glance import Known
     from lockstep.core.offsets import LogView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
-    from lockstep.core.planning.fleet import Known
     from lockstep.steps.context import Context
 
 
@@ -50,8 +50,8 @@ class Looked:
 def look_at_all(at: Context, names: Iterable[str], caller: Caller, now: datetime) -> list[Looked]:
     """Returns the outcome of each pipeline that was not forgotten, in the order of the names. Records nothing.
 
-    Makes a plan of its own, as a dry run, for each pipeline about which one look does not tell all. A pipeline that is
-    refused or blocked stops no other one. Raises `Unreachable` if Kafka or Postgres is away.
+    A pipeline about which one look does not tell all has its own plan made, as a dry run. One that is refused or blocked
+    stops no other. Raises `Unreachable` if Kafka or Postgres is away.
     """
     found: dict[str, Looked] = {}
     folders: dict[str, PipelineFolder] = {}
@@ -62,9 +62,9 @@ def look_at_all(at: Context, names: Iterable[str], caller: Caller, now: datetime
         except Refusal as refusal:
             found[name] = Looked(name, None, refusal)
     asked = {name: folder.pipeline for name, folder in folders.items() if name not in found}
-    views = views_of(at.broker, asked.values())
+    views = logs_of(at.broker, asked.values())
     with transaction(at.conn, READER) as cur:
-        known = known_of(cur, [*asked, *found])
+        known = facts_of_all(cur, [*asked, *found])
     found |= _at_a_glance(at, asked, known, views)
     return [
         found.get(name) or _as_dry_run(at, folders[name], caller, now)
@@ -73,7 +73,7 @@ def look_at_all(at: Context, names: Iterable[str], caller: Caller, now: datetime
     ]
 
 
-def views_of(broker: Broker, pipelines: Iterable[Pipeline]) -> dict[str, LogView]:
+def logs_of(broker: Broker, pipelines: Iterable[Pipeline]) -> dict[str, LogView]:
     """Returns what each pipeline would read of the cluster, by name. All topics are asked for at once.
 
     Omits a pipeline whose only topic is not there, or cannot be read now.

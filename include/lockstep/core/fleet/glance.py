@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lockstep.core.health.ownership import Table
     from lockstep.core.offsets import LogView, Stream
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.planning.blocked import has_new_epoch
-from lockstep.core.planning.decisions import Pace
+    from lockstep.core.planning.decisions import Pace
 
 NOBODY = Caller("nobody")  # a look is of no caller: it holds no lease and has no key
 
