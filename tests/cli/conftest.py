@@ -135,7 +135,7 @@ def here(lockstep, drill, monkeypatch):
     """Yields the drill's pipeline on the command line. Its batches are done without Spark."""
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     here = Here(drill)
-    for door in ("replaying", "running"):
+    for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
     yield here
     here.at.close()

@@ -41,7 +41,7 @@ ARCHIVED = (
 @pytest.fixture(autouse=True)
 def _own_engine(here, monkeypatch):  # noqa: ARG001 - behind the drill, which has another
     """Has batches done by the product's own readers, in this process."""
-    for door in ("replaying", "running"):
+    for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", engine_for)
 
 

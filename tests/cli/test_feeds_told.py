@@ -26,7 +26,7 @@ def on_command_line(lockstep, drill, monkeypatch):
     def lead(here: Here) -> Here:
         made.append(here)
         lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-        for door in ("replaying", "running"):
+        for door in ("planning", "replaying", "running"):
             monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
         return here
 

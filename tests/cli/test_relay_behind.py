@@ -17,7 +17,7 @@ def sends(lockstep, drill, topic, monkeypatch):
     here = Sends(drill)
     here.into(f"{topic(partitions=1)}-sink", more=", partitions=2")
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-    for door in ("replaying", "running"):
+    for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
     yield here
     here.at.close()

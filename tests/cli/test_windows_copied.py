@@ -20,7 +20,7 @@ def windowed(lockstep, drill, monkeypatch):
     """Leads the drill into windows of a minute, with one late record. `run copied` runs its copy."""
     here = into_windows(drill)
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-    for door in ("replaying", "running"):
+    for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
     here.drain()
     yield here

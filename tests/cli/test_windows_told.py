@@ -17,7 +17,7 @@ def windowed(lockstep, drill, monkeypatch):
     """Leads the drill, with its 150 records of 150 ids, into windows of a minute. The command line works without Spark."""
     here = into_windows(drill)
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
-    for door in ("replaying", "running"):
+    for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
     yield here
     here.at.close()

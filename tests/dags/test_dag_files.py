@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,41 @@ def test_airflows_own_rules_for_dag_code_find_nothing():
     command = [str(Path(sys.executable).with_name("ruff")), "check", "--preview", "--select", "AIR", "dags", "include"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CHECKOUT)
     assert done.returncode == 0, done.stdout
+
+
+def test_one_file_makes_the_dags_of_all_and_a_broken_definition_hides_no_other(ours, tmp_path):
+    shutil.copytree(CHECKOUT / "include" / "pipelines", tmp_path / "include" / "pipelines")
+    broken = tmp_path / "include" / "pipelines" / "spend" / "__init__.py"
+    broken.write_text(broken.read_text().replace("topic=", "topics="))
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "all.py").write_text(
+        "from lockstep.airflow import dags_of_all\n\n"
+        'PAUSED = {"tags": ["of all"]}\n'
+        'globals().update(dags_of_all(__file__, settings_of=lambda p: PAUSED if p.name == "clicks" else {}))\n'
+    )
+
+    found = parsed(tmp_path / "dags", tmp_path)
+
+    assert (found["errors"], found["heavy"]) == ({}, [])
+    alone = {name: dag for name, dag in ours["dags"].items() if name not in BEHIND}
+    names = {place.parent.name for place in (tmp_path / "include" / "pipelines").glob("*/__init__.py")}
+    assert found["dags"].keys() == names | {f"{name}_history" for name in names - {"spend"}}
+    for name in alone.keys() - {"spend", "spend_history", "clicks", "clicks_history"}:
+        assert found["dags"][name] == alone[name], name
+    assert found["dags"]["clicks"] == alone["clicks"] | {"tags": ["of all"]}
+    spend = found["dags"]["spend"]
+    assert (spend["tasks"], spend["tags"]) == (["definition"], ["broken", "lockstep"])
+    assert (spend["schedule"], spend["doc"]) == ("0 * * * *", True)
+
+
+def test_a_form_reaches_no_task_and_is_the_dags_own(ours):
+    assert ours["dags"]["orders"]["params"] == ["retry", "take_over"]
+    assert {"action", "from_time", "retry"} <= set(ours["dags"]["orders_history"]["params"])
+    program = (
+        "from lockstep.airflow import dags_for; from lockstep.adapters.folders import load\n"
+        "live, history = dags_for(load('orders').pipeline)\n"
+        "print([t.task_id for d in (live, history) for t in d.tasks if set(t.params) - {'reason'}])\n"
+        "print(live.params.validate(), sorted(history.params.validate()) == sorted(history.params))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert said.stdout.splitlines()[-2:] == ["[]", "{'retry': False, 'take_over': False} True"]

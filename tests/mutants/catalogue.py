@@ -21,6 +21,7 @@ from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_evolution import MUTANTS as EVOLUTION
 from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
+from mutants.of_fleet import MUTANTS as FLEET
 from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
@@ -68,6 +69,7 @@ MUTANTS = [
     *ERASED_IMAGES,
     *ERASURES,
     *FEEDS,
+    *FLEET,
     *FOLLOWED,
     *FIRST_STEPS,
     *EVOLUTION,

@@ -69,10 +69,12 @@ def dags() -> Path | None:
     return place if place.is_dir() and root().parts[-2:] == ("include", "pipelines") else None
 
 
-def pipeline_names() -> list[str]:
+def pipeline_names(within: Path | None = None) -> list[str]:
     """Returns the names of all pipelines, in order. Includes those with a broken definition."""
     return sorted(
-        place.name for place in root().iterdir() if IDENTIFIER.match(place.name) and (place / "__init__.py").is_file()
+        place.name
+        for place in (within or root()).iterdir()
+        if IDENTIFIER.match(place.name) and (place / "__init__.py").is_file()
     )
 
 
@@ -166,8 +168,9 @@ def _module(name: str, source: Path) -> ModuleType:
     spec.submodule_search_locations = [str(source.parent)]
     module = module_from_spec(spec)
     # The definition may import its neighbours. Modules that an earlier load of another folder left must not answer.
-    for old in [known for known in sys.modules if known == full_name or known.startswith(f"{full_name}.")]:
-        del sys.modules[old]
+    if full_name in sys.modules:
+        for old in [known for known in sys.modules if known == full_name or known.startswith(f"{full_name}.")]:
+            del sys.modules[old]
     sys.modules[full_name] = module
     try:
         spec.loader.exec_module(module)  # type: ignore[union-attr]  # set three lines above

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_from
+from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_from, pipeline_names, root
+from lockstep.core.errors import BadDefinition
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -32,3 +33,17 @@ def pipeline_beside(file: str | Path, name: str) -> Pipeline:
     """
     root = root_beside(file, name)
     return (load_from(root / name, name) if root else load(name)).pipeline
+
+
+def pipelines_beside(file: str | Path) -> dict[str, Pipeline | BadDefinition]:
+    """Returns every pipeline above a DAG file, by name, else those that `lockstep` finds. A broken one is its error."""
+    above = (folder / place for folder in Path(file).resolve().parents for place in PIPELINE_PLACES)
+    beside = None if ENVIRONMENT.get(PIPELINES_VARIABLE) else next((each for each in above if each.is_dir()), None)
+    place = beside or root()
+    found: dict[str, Pipeline | BadDefinition] = {}
+    for name in pipeline_names(place):
+        try:
+            found[name] = load_from(place / name, name).pipeline
+        except BadDefinition as broken:
+            found[name] = broken
+    return found

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Asset, task
+from airflow.sdk.definitions.param import ParamsDict
 
 from lockstep.airflow import steps, submit
 from lockstep.airflow.archiving import archive_beside
@@ -23,6 +24,10 @@ from lockstep.core.pipeline.names import topic_tags, topic_words, topics_named
 from lockstep.core.pipeline.targets import topics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Param
+
     from lockstep.core.pipeline.definition import Pipeline
 
 LIVE_DAG_ABOUT = """Each run moves one batch from Kafka topic `{topic}` to `{table}`: {how}.
@@ -105,7 +110,6 @@ def dag_for(
         "doc_md": LIVE_DAG_ABOUT.format(
             topic=topic_words(pipeline.topic), table=tables.replace(" and ", "` and `"), how=_how(pipeline)
         ),
-        "params": PARAMS,
     }
     with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
         make = _one if tasks == ONE else _each
@@ -115,7 +119,18 @@ def dag_for(
         archive_beside(door, pipeline)
         for each in dag.tasks:
             each.operator_extra_links = (OneTaskLink() if tasks == ONE else BatchLink(),)
+    if "params" not in settings:
+        give_form(dag, PARAMS)
     return dag
+
+
+def give_form(dag: DAG, form: Mapping[str, Param]) -> None:
+    """Gives a DAG one of our forms, unchecked and behind its tasks.
+
+    Airflow would check it, and copy it for each task, at each parse. Tests check our forms. A task finds the form's
+    values by its DAG.
+    """
+    object.__setattr__(dag, "params", ParamsDict(dict(form)))
 
 
 def _one(door: Door, spark_conn_id: str, assets: list[Asset]) -> Any:

@@ -92,11 +92,14 @@ class TopicsClient(Client):
         except KafkaException as error:
             raise self._away(error) from None
 
-    def topic_views(self, names: Iterable[str]) -> TopicViews:
-        """Reads cluster id, topic ids and all bounds of these topics. Leaves out topics that do not exist."""
+    def topic_views(self, names: Iterable[str], *, only_readable: bool = False) -> TopicViews:
+        """Reads cluster id, topic ids and all bounds of these topics. Leaves out topics that do not exist.
+
+        With `only_readable`, also leaves out topics that the login may not describe, and those without all leaders.
+        """
         try:
             cluster_asked = self._client().describe_cluster(request_timeout=client.ANSWER_SECONDS)
-            found = self._identities(sorted(names))
+            found = self._identities(sorted(names), only_readable=only_readable)
             cluster = cluster_asked.result(client.ANSWER_SECONDS + client.GRACE).cluster_id
             bounds = self._bounds([TopicPartition(name, p) for name, (_, parts) in found.items() for p in parts])
         except KafkaException as error:
@@ -148,8 +151,9 @@ class TopicsClient(Client):
                 kept[resource.name] = None
         return kept
 
-    def _identities(self, names: list[str]) -> dict[str, tuple[str, list[int]]]:
+    def _identities(self, names: list[str], *, only_readable: bool) -> dict[str, tuple[str, list[int]]]:
         """Returns the id and the partitions of each topic that exists."""
+        left_out = {KafkaError.UNKNOWN_TOPIC_OR_PART, *(client.FORBIDDEN if only_readable else ())}
         if not names:
             return {}
         asked = self._client().describe_topics(TopicCollection(names), request_timeout=client.ANSWER_SECONDS)
@@ -158,9 +162,11 @@ class TopicsClient(Client):
             try:
                 topic = asked[name].result(client.ANSWER_SECONDS + client.GRACE)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                if error.args[0].code() not in left_out:
                     raise
             else:
+                if only_readable and any(part.leader is None for part in topic.partitions):
+                    continue
                 found[name] = (str(topic.topic_id), sorted(part.id for part in topic.partitions))
         return found
 

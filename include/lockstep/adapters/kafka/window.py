@@ -35,7 +35,7 @@ class WindowBroker(Broker):
         """Returns the topics of the ranges."""
         return sorted({its.topic_partition.topic for its in self._ranges})
 
-    def topic_views(self, names: Iterable[str]) -> TopicViews:
+    def topic_views(self, names: Iterable[str], *, only_readable: bool = False) -> TopicViews:  # noqa: ARG002 - all are
         """Returns the ranges of these topics as the bounds of their logs."""
         return TopicViews(WINDOW, tuple(map(self.view, sorted(names))))
 

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, task
 
 from lockstep.adapters.airflow.names import CronDataIntervalTimetable, not_retried
 from lockstep.airflow import submit
-from lockstep.airflow.dag import assets_of, both, dag_for, door_of
+from lockstep.airflow.dag import assets_of, both, dag_for, door_of, give_form
 from lockstep.airflow.door import RunRefused
 from lockstep.airflow.history import asked, worked
 from lockstep.airflow.history.approval import RecordedApproval
@@ -77,7 +77,6 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
         "tags": ["lockstep", "history", *topic_tags(pipeline.topic)],
         "description": f"What {pipeline.name} has passed or left out: backfill, replay, loss and skip",
         "doc_md": HISTORY_DAG_ABOUT.format(name=pipeline.name),
-        "params": fields(approval=approval or bool(named), windows=bool(pipeline.windows)),
     }
     with DAG(f"{pipeline.name}{SUFFIX}", schedule=settings.pop("schedule", DAILY), **(ours | settings)) as dag:
         # A request that contradicts itself is not tried again.
@@ -137,6 +136,8 @@ def history_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
         for each in (work, dag.get_task("announce")):
             each.operator_extra_links = (HistoryLink(),)
         rehearse.operator_extra_links = (DifferenceLink(),)
+    if "params" not in settings:
+        give_form(dag, fields(approval=approval or bool(named), windows=bool(pipeline.windows)))
     return dag
 
 

@@ -1,9 +1,8 @@
-"""Defines `plan` and `run`: the live lane on the command line."""
+"""Defines `run`: the live lane on the command line."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,9 +17,8 @@ from lockstep.cli.output import AsJson
 from lockstep.cli.progress import counter_of, shown_progress
 from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import NeedsDecision
-from lockstep.core.pipeline.stores import require_address
 from lockstep.core.pipeline.targets import topics_of
-from lockstep.core.planning.decisions import Blocked, Caller, Start, decision_document
+from lockstep.core.planning.decisions import Blocked, Caller, decision_document
 
 if TYPE_CHECKING:
     from lockstep.core.planning.decisions import Decision
@@ -30,38 +28,6 @@ CallKeyOption = Annotated[str | None, typer.Option(help="Makes the call repeatab
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Try a batch again that failed three times by data or code.")]
 STEPS_SHOWN = ("plan", "stage", "validate", "commit")
-
-
-def plan_command(
-    name: Name,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the next batch would be.")] = False,
-    key: CallKeyOption = None,
-    take_over: TakeOver = False,
-    retry: Retry = False,
-    as_json: AsJson = False,
-) -> None:
-    """Plan the next live batch and record it. `run` then does it."""
-    from lockstep.steps.batch.plan import plan as plan_step
-    from lockstep.steps.inspect.warn import known_partitions, warn
-    from lockstep.steps.ranges.stage_once import next_route
-
-    folder, at = load(name), open_context()
-    require_address(name, folder.pipeline.store, at.stores)
-    known = known_partitions(at.conn, folder.pipeline)
-    caller = Caller(this_owner(), key, take_over, retry)
-    planned = plan_step(at.conn, at.broker, folder, caller, datetime.now(UTC), dry_run=dry_run)
-    planned_ranges = planned.decision.ranges if isinstance(planned.decision, Start) else ()
-    ranges = [asdict(item.offsets) for item in planned_ranges]
-    document = {
-        "pipeline": name,
-        **decision_document(planned.decision),
-        "batch": None if dry_run and isinstance(planned.decision, Start) else planned.batch_id,
-        "dry_run": dry_run,
-        "ranges": [{**item.pop("topic_partition"), **item} for item in ranges],
-        **({"route": next_route(at, engine_for(folder, at), folder, planned_ranges).document()} if ranges else {}),
-        "warnings": warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC)),
-    }
-    _finish(planned.decision, document, as_json=as_json)
 
 
 def run_command(
@@ -106,7 +72,7 @@ def run_command(
         }
     document |= {"sent": relays.sent} if topics_of(folder.pipeline.targets) else {}
     document["warnings"] = warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC)) + relays.warnings
-    _finish(last.decision, document, as_json=as_json)
+    finish(last.decision, document, as_json=as_json)
 
 
 def report_document(report: RunReport) -> dict[str, Any]:
@@ -152,7 +118,7 @@ def _changes_of_all(last: RunReport, worked: list[RunReport]) -> dict[str, Any]:
     return {"changes": {table: sum(report.changes.get(table, 0) for report in worked) for table in last.changes}}
 
 
-def _finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> None:
+def finish(decision: Decision, document: dict[str, Any], *, as_json: bool) -> None:
     """Prints the result. Raises a refusal for Blocked, with the reason and the next command on its one line."""
     if isinstance(decision, Blocked):
         if as_json:

@@ -232,3 +232,13 @@ def _loss(name: str, view: LogView, where: TopicPartition, gap: tuple[int, int],
         f"lockstep accept-loss {name}{option} --from {begin} --until {end} --reason ...",
         readings=2,
     )
+
+
+def has_new_epoch(stream: Stream, view: LogView) -> bool:
+    """Returns True if the stream's log has another leader epoch by now than a plan has seen last."""
+    bounds = view.get(stream.topic_partition)
+    return (
+        stream.log == view.log_of(stream.topic_partition.topic)
+        and bounds is not None
+        and bounds.leader_epoch not in {None, stream.leader_epoch}
+    )

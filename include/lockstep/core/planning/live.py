@@ -54,7 +54,7 @@ def decide(pipeline: Pipeline, situation: Situation, caller: Caller) -> Decision
     ranges = live_ranges(pipeline.limits, situation)
     if not ranges:
         return gone or Idle("every position stands at the log's stable end")
-    waiting = sum(_waiting(stream, situation) for stream in situation.streams)
+    waiting = sum(waiting_offsets(stream, situation.view) for stream in situation.streams)
     return Start(ranges, because=because(pipeline.limits, situation.pace, ranges, waiting))
 
 
@@ -65,13 +65,10 @@ def without_gone_topics(situation: Situation) -> Situation:
 
 
 def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]:
-    """Returns the ranges from every position towards the stable end, as much as the limits allow.
-
-    They are fair over the partitions. None is empty.
-    """
+    """Returns what the limits allow from every position on, fair over the partitions. No range is empty."""
     available = {}
     for stream in situation.streams:
-        span = _waiting(stream, situation)
+        span = waiting_offsets(stream, situation.view)
         available[stream] = min(span, limits.per_partition or span)
     shares = fair_shares(available, budget(limits, situation.pace))
     return tuple(
@@ -81,8 +78,9 @@ def live_ranges(limits: Limits, situation: Situation) -> tuple[StreamRange, ...]
     )
 
 
-def _waiting(stream: Stream, situation: Situation) -> int:
-    return max(0, situation.view[stream.topic_partition].readable_until(stream.position) - stream.position)
+def waiting_offsets(stream: Stream, view: LogView) -> int:
+    """Returns how many offsets can be read from the stream's position on."""
+    return max(0, view[stream.topic_partition].readable_until(stream.position) - stream.position)
 
 
 def fair_shares(available: Mapping[K, int], total: int) -> dict[K, int]:

@@ -149,7 +149,11 @@ def last_documents(cur: cursor, pipeline: str, batch_id: int | None) -> list[dic
 def pause_reason(cur: cursor, pipeline: str) -> str:
     """Returns who paused the pipeline, and why."""
     cur.execute(Q["pause_reason"], {"pipeline": pipeline})
-    row = maybe(cur)
+    return pause_words(maybe(cur))
+
+
+def pause_words(row: Any | None) -> str:
+    """Returns a pause in words. `row` has who paused, and why, if a decision says it."""
     return f"paused by {row.who}: {row.why}" if row else "paused"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.kafka.epochs import epoch_of, milliseconds_of
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.planning.blocked import truncated
+from lockstep.core.planning.blocked import has_new_epoch, truncated
 from lockstep.core.planning.decisions import Blocked
 from lockstep.ledger.batch import one_log as ledger
 from lockstep.ledger.batch.streams import open_streams
@@ -55,7 +55,7 @@ class Look:
         It moved, or was seen under another epoch, since it was compared.
         """
         return any(
-            self.compared.get(s.stream_id) != (s.position, s.leader_epoch) for s in streams if _has_new_epoch(s, view)
+            self.compared.get(s.stream_id) != (s.position, s.leader_epoch) for s in streams if has_new_epoch(s, view)
         )
 
 
@@ -64,7 +64,7 @@ def look(conn: connection, broker: Broker, streams: Sequence[Stream], view: LogV
 
     Asks the broker for nothing as long as no leader changed. Must run outside a ledger transaction (T6).
     """
-    changed = [stream for stream in streams if _has_new_epoch(stream, view)]
+    changed = [stream for stream in streams if has_new_epoch(stream, view)]
     if not changed:
         return Look()
     with transaction(conn, READER) as cur:
@@ -80,7 +80,7 @@ def keep_epochs(cur: cursor, streams: Iterable[Stream], view: LogView, *, resume
     leader may have been truncated since. So the epoch stays while such a batch can commit, unless it is `resumed` by a
     new attempt.
     """
-    changed = [s for s in streams if _has_new_epoch(s, view) and s.position <= view[s.topic_partition].stable_end]
+    changed = [s for s in streams if has_new_epoch(s, view) and s.position <= view[s.topic_partition].stable_end]
     epochs = [(s, view[s.topic_partition].leader_epoch or 0) for s in changed]
     newer = [(s, epoch) for s, epoch in epochs if s.leader_epoch is None or epoch > s.leader_epoch]
     seen = [(s.stream_id, s.position, epoch) for s, epoch in newer]
@@ -130,15 +130,6 @@ def truncation_point(broker: Broker, stream: Stream, view: TopicView) -> tuple[i
     if low >= stream.position:
         return None, f"no record below {stream.position} has a leader epoch later than {known}"
     return low, ""
-
-
-def _has_new_epoch(stream: Stream, view: LogView) -> bool:
-    bounds = view.get(stream.topic_partition)
-    return (
-        stream.log == view.log_of(stream.topic_partition.topic)
-        and bounds is not None
-        and bounds.leader_epoch not in {None, stream.leader_epoch}
-    )
 
 
 def _difference(broker: Broker, stream: Stream, view: LogView, known: Any | None) -> str | None:

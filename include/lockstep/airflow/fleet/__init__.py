@@ -1,0 +1,1 @@
+"""Makes the DAGs of all pipelines from one file."""

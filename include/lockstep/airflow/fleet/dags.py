@@ -1,0 +1,59 @@
+"""Makes the DAGs of all pipelines from one DAG file. A broken definition hides no other pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, task
+
+from lockstep.adapters.airflow.names import AirflowFailException
+from lockstep.airflow.bundle import pipelines_beside
+from lockstep.airflow.dag import SCHEDULE_BEGIN
+from lockstep.airflow.history.dag import dags_for
+from lockstep.core.errors import BadDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockstep.core.pipeline.definition import Pipeline
+
+BROKEN_SCHEDULE = "@hourly"  # nobody knows its own
+
+
+def dags_of_all(
+    file: str, *, settings_of: Callable[[Pipeline], Mapping[str, Any]] | None = None, **settings: Any
+) -> dict[str, DAG]:
+    """Returns both DAGs of every pipeline, by their ids. A DAG file calls it with `__file__`, and updates its globals.
+
+    `settings` are those of `dags_for`. `settings_of` returns more of them for one pipeline. A pipeline whose definition
+    is broken gets one DAG of its name. Each of its runs fails with the line that names file, line and field.
+    """
+    dags: dict[str, DAG] = {}
+    for name, found in pipelines_beside(file).items():
+        if isinstance(found, BadDefinition):
+            dags[name] = _broken(name, str(found))
+            continue
+        own = settings | dict(settings_of(found) if settings_of else {})
+        dags |= {dag.dag_id: dag for dag in dags_for(found, **own)}
+    return dags
+
+
+def _broken(name: str, line: str) -> DAG:
+    with DAG(
+        name,
+        schedule=BROKEN_SCHEDULE,
+        start_date=SCHEDULE_BEGIN,
+        catchup=False,
+        max_active_runs=1,
+        tags=["lockstep", "broken"],
+        description="Its definition is broken: nothing is read",
+        doc_md=f"`{line}`",
+    ) as dag:
+
+        @task
+        def definition() -> None:
+            """Fails with the mistake of the definition."""
+            raise AirflowFailException(line)
+
+        definition()
+    return dag

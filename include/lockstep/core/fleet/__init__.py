@@ -1,0 +1,1 @@
+"""Decides for many pipelines at once."""
