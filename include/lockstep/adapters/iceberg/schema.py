@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg import types
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
+from lockstep.adapters.iceberg.store import configured_lake, file_system, require_written, told
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.columns import digits
 
@@ -73,8 +74,24 @@ def make_table(location: str, columns: Sequence[Column]) -> str:
     metadata = new_table_metadata(Schema(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, METRICS)
     address = f"{location}/metadata/00000-{metadata.table_uuid}.metadata.json"
     with store_answers(address):
-        ToOutputFile.table_metadata(metadata, load_file_io({}, address).new_output(address))
+        ToOutputFile.table_metadata(metadata, FileDoor().new_output(address))
+        require_written(address, str(metadata.table_uuid))
     return address
+
+
+class FileDoor(PyArrowFileIO):
+    """pyiceberg's door to files, over the file systems of all files of the lake. Knows what was written through it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        of_folders = self.fs_by_scheme
+        self.fs_by_scheme = lambda scheme, host: of_folders(scheme, host) if scheme == "file" else file_system(scheme)
+        self.written: list[str] = []
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Returns a file to write."""
+        self.written.append(location)
+        return super().new_output(location)
 
 
 def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
@@ -122,14 +139,23 @@ def _holds(held: types.IcebergType, wanted: types.IcebergType) -> bool:
 
 @contextmanager
 def store_answers(what: str) -> Iterator[None]:
-    """Turns a store's refusals into one line."""
+    """Turns a store's refusals into one line. `what` begins with the address, or with the table and its address."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise Refusal(
-            f"{what}: a file is missing: {str(error).splitlines()[0]}", next_command="lockstep doctor"
-        ) from None
     except (OSError, pa.ArrowException) as error:
-        raise Unreachable(f"{what}: {str(error).splitlines()[0]}") from None
+        if isinstance(error, OSError):
+            require_store(what, error)
+        said = configured_lake().hidden(str(error).splitlines()[0])
+        if isinstance(error, FileNotFoundError):
+            raise Refusal(f"{what}: a file is missing: {said}", next_command="lockstep doctor") from None
+        raise Unreachable(f"{what}: {said}") from None
     except (ValueError, ValidationError) as error:
         raise Refusal(f"{what}: this is no metadata of Iceberg: {str(error).splitlines()[0]}") from None
+
+
+def require_store(what: str, error: OSError) -> None:
+    """Raises what an object store has refused, in one line with the next command. Returns for any other error."""
+    address = next((word.rstrip(":") for word in what.split() if "://" in word), "")
+    if answer := told(address, error):
+        kind = Unreachable if answer.away else Refusal
+        raise kind(f"{what}: {answer.why}", next_command=answer.next_command) from None

@@ -95,12 +95,6 @@ def insert_prefix(cur: cursor, attempt: AttemptId, place: int, location: str) ->
     cur.execute(Q["insert_prefix"], asdict(attempt) | {"place": place, "location": location})
 
 
-def prefixes_of(cur: cursor, attempt: AttemptId) -> dict[int, str]:
-    """Returns where the attempt writes, by place."""
-    cur.execute(Q["prefixes_of_attempt"], asdict(attempt))
-    return {row.place: row.location for row in every(cur)}
-
-
 def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[LakeFile]]) -> None:
     """Records the files that count, by place."""
     for place, its in files.items():

@@ -34,10 +34,6 @@ where m.catalog = %(catalog)s and m.namespace = %(namespace)s and m.name = %(nam
 insert into lockstep.lake_prefix (batch_id, token, place, location) values (%(batch_id)s, %(token)s, %(place)s, %(location)s)
 on conflict do nothing
 
--- name: prefixes_of_attempt
--- Where an attempt writes, by place.
-select place, location from lockstep.lake_prefix where batch_id = %(batch_id)s and token = %(token)s order by place
-
 -- name: insert_file
 -- A file that was read back from the store.
 insert into lockstep.lake_file (batch_id, token, place, path, rows, bytes, streams, digests)

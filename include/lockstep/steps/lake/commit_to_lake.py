@@ -62,7 +62,7 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
             move(prepared)
         except LakeMoved as moved:
             why = moved.message
-            _sweep(at, attempt, prepared)
+            _sweep(at, prepared)
             time.sleep(random.uniform(0, LAKE_PAUSE_SECONDS * (number + 1)))  # noqa: S311 - it keeps writers apart
         else:
             return
@@ -159,7 +159,7 @@ def _prepare(at: Context, folder: PipelineFolder, attempt: AttemptId, files: Fil
     for place, table in tables.items():
         prefix = prefix_of(table.location, attempt.batch_id, attempt.token)
         prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
-        settle(prepared.after, prefix, ids[place])
+        settle(prepared.files)
         made[place] = (names[place], prepared, sum(file.rows for file in files[place]))
         reach("lake.one_metadata_written")
     reach("lake.all_metadata_written")
@@ -186,13 +186,11 @@ def _summary(
     return {f"lockstep.{name}": value for name, value in facts.items()}
 
 
-def _sweep(at: Context, attempt: AttemptId, prepared: Moves) -> None:
+def _sweep(at: Context, prepared: Moves) -> None:
     """Deletes the files of preparations that were refused: no pointer has shown them, and none ever will."""
-    from lockstep.adapters.iceberg.folder import sweep_preparation  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.folder import sweep_files  # noqa: PLC0415 - few pipelines have a lake table
 
-    with transaction(at.conn, COMMITTER) as cur:
-        prefixes = moves.prefixes_of(cur, attempt)
-    for place, (_, made, _) in prepared.items():
-        sweep_preparation(made.after, prefixes[place], made.commit_uuid)
+    for _, made, _ in prepared.values():
+        sweep_files(made.files)
         with transaction(at.conn, COMMITTER) as cur:
             moves.swept_prepared(cur, made.commit_uuid)
