@@ -22,6 +22,8 @@ from lockstep.core.pipeline.columns import digits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyarrow.fs import FileSystem
+
     from lockstep.core.pipeline.columns import Column
 
 ORIGIN_FIELDS = (("_stream", "int"), ("_offset", "bigint"), ("_ordinal", "int"), ("_batch", "bigint"))
@@ -84,9 +86,12 @@ class FileDoor(PyArrowFileIO):
 
     def __init__(self) -> None:
         super().__init__()
-        of_folders = self.fs_by_scheme
-        self.fs_by_scheme = lambda scheme, host: of_folders(scheme, host) if scheme == "file" else file_system(scheme)
         self.written: list[str] = []
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        """Returns pyiceberg's own for a folder, because it makes the folders of new files."""
+        found: FileSystem = super()._initialize_fs(scheme, netloc) if scheme == "file" else file_system(scheme)
+        return found
 
     def new_output(self, location: str) -> PyArrowFile:
         """Returns a file to write."""
