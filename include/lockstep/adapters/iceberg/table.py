@@ -17,6 +17,7 @@ from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
+from lockstep.adapters.iceberg.history import with_history, without_history
 from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
     FileDoor,
@@ -118,9 +119,9 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
-        catalog = _Preparing(UUID(commit_uuid))
+        catalog = _Preparing(UUID(commit_uuid), self._table.metadata)
         door = FileDoor()
-        table = Table(self._table.name(), self._table.metadata, self.address, door, catalog)
+        table = Table(self._table.name(), without_history(self._table.metadata), self.address, door, catalog)
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
         with store_answers(f"{self.name}: {self.address}"), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
@@ -228,15 +229,16 @@ class LakeTable:
 class _Preparing(NoopCatalog):
     """A catalog whose commit writes the metadata file and moves nothing."""
 
-    def __init__(self, commit_uuid: UUID) -> None:
+    def __init__(self, commit_uuid: UUID, whole: Any) -> None:
         super().__init__("lockstep")
         self._uuid = commit_uuid
+        self._whole = whole
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         for requirement in requirements:
             requirement.validate(table.metadata)
         base, address = table.metadata, str(table.metadata_location)
-        metadata = update_table_metadata(base, updates, metadata_location=address)
+        metadata = with_history(update_table_metadata(base, updates, metadata_location=address), self._whole)
         number = address.rpartition("/")[2].partition("-")[0]
         version = int(number) + 1 if number.isdecimal() else 0
         after = table.location_provider().new_metadata_location(f"{version:05d}-{self._uuid}.metadata.json")

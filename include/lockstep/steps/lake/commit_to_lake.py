@@ -52,12 +52,14 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
 
     `move` runs the transaction. It raises `LakeMoved` if a pointer is not where it was.
     """
-    files = _written(at, folder, attempt)
+    tables = open_tables(at.conn, folder.pipeline)
+    files = _written(at, folder, attempt, tables)
     if files is None:
         return  # an earlier try has committed
     why = ""
     for number in range(LAKE_TRIES):
-        prepared = _prepare(at, folder, attempt, files)
+        tables = open_tables(at.conn, folder.pipeline, tables)
+        prepared = _prepare(at, folder, attempt, files, tables)
         try:
             move(prepared)
         except LakeMoved as moved:
@@ -73,14 +75,13 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
     )
 
 
-def _written(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Files | None:
+def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Mapping[int, LakeTable]) -> Files | None:
     """Writes the attempt's rows into the store, and reads each file back. None if the attempt has committed.
 
     Files of an earlier try of this attempt are read back again, and used.
     """
     from lockstep.adapters.iceberg.folder import look_back, put_file  # noqa: PLC0415 - few pipelines have a lake table
 
-    tables = open_tables(at.conn, folder.pipeline)
     with TemporaryDirectory(prefix="lockstep-") as spool:
         taken = _take(at, folder, attempt, tables, Path(spool))
         if taken is None:
@@ -140,12 +141,13 @@ def _take(
     return taken
 
 
-def _prepare(at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files) -> Moves:
+def _prepare(
+    at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files, tables: Mapping[int, LakeTable]
+) -> Moves:
     """Prepares the move of each table on its present state."""
     from lockstep.adapters.iceberg.folder import settle  # noqa: PLC0415 - few pipelines have a lake table
 
     names = lake_places(folder.pipeline.targets)
-    tables = open_tables(at.conn, folder.pipeline)
     made: dict[int, tuple[Iceberg, Prepared, int]] = {}
     ids = {place: str(uuid4()) for place in tables}
     with transaction(at.conn, COMMITTER, lock_seconds=LAKE_LOCK_SECONDS) as cur:
