@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lockstep.adapters.iceberg.store import configured_lake, place_of, told
+from lockstep.adapters.iceberg.store import configured_lake, folder_command, place_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,6 @@ class DataFile:
             yield
         except OSError as error:
             answer = told(self.address, error, self._options)
-            why = answer.why if answer else (error.strerror or str(error))
-            hidden = (self._options or configured_lake()).hidden(why)
-            raise ConnectionError(f"{self.address}: {hidden}") from None
+            why = answer.why if answer else (self._options or configured_lake()).hidden(str(error))
+            command = answer.next_command if answer else folder_command(error)
+            raise ConnectionError(f"{self.address}: {why}  Next: {command}") from None

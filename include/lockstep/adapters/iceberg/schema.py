@@ -15,7 +15,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lockstep.adapters.iceberg.store import configured_lake, file_system, require_written, told
+from lockstep.adapters.iceberg.store import configured_lake, file_system, folder_command, require_written, told
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.columns import digits
 
@@ -153,9 +153,10 @@ def store_answers(what: str) -> Iterator[None]:
         said = configured_lake().hidden(str(error).splitlines()[0])
         if isinstance(error, FileNotFoundError):
             raise Refusal(f"{what}: a file is missing: {said}", next_command="lockstep doctor") from None
-        raise Unreachable(f"{what}: {said}") from None
+        raise Unreachable(f"{what}: {said}", next_command=folder_command(error)) from None
     except (ValueError, ValidationError) as error:
-        raise Refusal(f"{what}: this is no metadata of Iceberg: {str(error).splitlines()[0]}") from None
+        why = str(error).splitlines()[0]
+        raise Refusal(f"{what}: this is no metadata of Iceberg: {why}", next_command="lockstep doctor") from None
 
 
 def require_store(what: str, error: OSError) -> None:

@@ -5,6 +5,7 @@ Tasks use it, and have no pyiceberg.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -142,7 +143,7 @@ def file_system(scheme: str, options: LakeOptions | None = None) -> FileSystem:
     if scheme == "file":
         return LocalFileSystem()
     if scheme not in S3:
-        raise Refusal(f"{scheme}: files of the lake are in folders or in an S3 store")
+        raise Refusal(f"{scheme}: files of the lake are in folders or in an S3 store", next_command="lockstep doctor")
     return _s3(configured_lake() if options is None else options)
 
 
@@ -187,6 +188,8 @@ def told(address: str, error: OSError, options: LakeOptions | None = None) -> St
     """
     if not address.startswith(S3):
         return None
+    if isinstance(error, FileExistsError):  # a new name is said to be taken
+        return StoreAnswer(NO_STORE)
     found = None if isinstance(error, FileNotFoundError) else store_answer(str(error))
     if found is None or "No response body" in str(error):
         try:
@@ -194,6 +197,15 @@ def told(address: str, error: OSError, options: LakeOptions | None = None) -> St
         except OSError as worded:
             return store_answer(str(worded)) or found
     return found
+
+
+def folder_command(error: Exception) -> str:
+    """Returns what to do about a folder that does not take a file."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room on its disk, then lockstep doctor"
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "let this user write there, then lockstep doctor"
+    return "look at that folder, then lockstep doctor"
 
 
 def require_written(address: str, content: str) -> None:

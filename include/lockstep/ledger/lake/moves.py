@@ -30,6 +30,11 @@ def pointer(cur: cursor, pipeline: str, table: Iceberg) -> str:
     row = maybe(cur)
     if row is None or row.address is None:
         raise Refusal(f"{pipeline}: there is no table {table}", next_command=f"lockstep migrate {pipeline}")
+    if row.kind != "TABLE":
+        raise Refusal(
+            f"{pipeline}: {table} is a {row.kind.lower()} of the catalog, and rows go into tables",
+            next_command=f"in Spark: drop {row.kind.lower()} {table}, then lockstep migrate {pipeline}",
+        )
     return str(row.address)
 
 

@@ -1,6 +1,6 @@
 -- name: pointer
 -- Where the current metadata of a lake table is.
-select metadata_location as address from lockstep_lake.iceberg_tables
+select metadata_location as address, coalesce(iceberg_type, 'TABLE') as kind from lockstep_lake.iceberg_tables
 where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s
 
 -- name: make_pointer
