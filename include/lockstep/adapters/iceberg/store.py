@@ -20,7 +20,7 @@ from lockstep.adapters.connection.options_given import content_of, options_of
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.lake import lake_options as names
 from lockstep.core.lake.lake_options import LakeOptions, lake_options
-from lockstep.core.lake.store_words import NO_STORE, TO_CORRECT, StoreAnswer, store_answer
+from lockstep.core.lake.store_words import NO_BUCKET, NO_STORE, TO_CORRECT, StoreAnswer, store_answer
 from lockstep.core.settings import LAKE_CONFIG, settings_of
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ class Place:
                 to_disk(folder)
 
     def size(self) -> int:
-        """Returns the bytes of a file."""
-        return int(self.fs.get_file_info(self.path).size)
+        """Returns the bytes of a file, and 0 of one that is not there."""
+        return int(self.fs.get_file_info(self.path).size or 0)
 
     def files(self) -> Iterator[Place]:
         """Yields the files of a folder, and none of a folder that is not there."""
@@ -193,7 +193,10 @@ def told(address: str, error: OSError, options: LakeOptions | None = None) -> St
     found = None if isinstance(error, FileNotFoundError) else store_answer(str(error))
     if found is None or "No response body" in str(error):
         try:
-            list(place_of(address, options).parent.files())
+            place = place_of(address, options)
+            list(place.parent.files())
+            if place.fs.get_file_info(place.path.partition("/")[0]).type == FileType.NotFound:
+                return store_answer(NO_BUCKET)
         except OSError as worded:
             return store_answer(str(worded)) or found
     return found

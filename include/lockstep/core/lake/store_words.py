@@ -7,6 +7,7 @@ from typing import NamedTuple
 CONFIG = "LOCKSTEP_LAKE_CONFIG"
 TO_CORRECT = f"correct {CONFIG}, then lockstep doctor"
 NO_STORE = "what answers there is no object store"
+NO_BUCKET = "NO_SUCH_BUCKET"
 NO_KEY = ("INVALID_ACCESS_KEY_ID", "XAdminUserNotFound", "INVALID_CLIENT_TOKEN_ID")
 EXPIRED = ("EXPIRED_TOKEN", "ExpiredToken", "REQUEST_EXPIRED", "TokenRefreshRequired")
 SKEWED = ("REQUEST_TIME_TOO_SKEWED", "RequestTimeTooSkewed")
@@ -31,7 +32,7 @@ ANSWERS = (
     (("InvalidToken", "UNRECOGNIZED_CLIENT"), StoreAnswer("the store does not take the session token")),
     (SKEWED, StoreAnswer("the clock of this machine is not the store's", "set the clock, then lockstep doctor")),
     (
-        ("NO_SUCH_BUCKET", "RESOURCE_NOT_FOUND"),
+        (NO_BUCKET, "RESOURCE_NOT_FOUND"),
         StoreAnswer("there is no such bucket", f"look at LOCKSTEP_LAKE and at s3.endpoint in {CONFIG}"),
     ),
     (OTHER_REGION, StoreAnswer("the bucket is not in the region of s3.region")),
