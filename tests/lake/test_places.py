@@ -39,8 +39,8 @@ def test_a_server_that_says_yes_to_anything_is_no_store(hollow):
         make_table("s3://bucket/lake/sales/orders", parse_columns("id string"))
 
 
-@pytest.mark.parametrize("address", ["s3://id:canary@bucket/lake", "s3://canary@bucket", "s3://bucket/lake?key=canary"])
-def test_an_address_with_a_login_is_refused_and_not_repeated(address):
-    with pytest.raises(Refusal, match="holds a login or a query") as refused:
-        place_of(address)
-    assert "canary" not in str(refused.value)
+def test_an_address_with_a_login_is_refused_and_not_repeated():
+    for address in ("s3://id:canary@bucket/lake", "s3://canary@bucket", "s3://bucket/lake?key=canary"):
+        with pytest.raises(Refusal, match="holds a login or a query") as refused:
+            place_of(address)
+        assert "canary" not in str(refused.value)

@@ -108,7 +108,7 @@ MUTANTS: list[Mutant] = [
         "the sweep behind a commit takes files that a replay has written anew",
         "rows beside those of a replay would be lost",
         (f"{OF_TASKS}test_rows_go_into_files_and_only_rejects_are_staged",),
-        Edit("adapters/iceberg/folder.py", 'and not path.name.startswith("kept-")', ""),
+        Edit("adapters/iceberg/folder.py", ' if not file.name.startswith("kept-")', ""),
         long=True,
     ),
     one(
