@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from lake.test_commands import lockstep  # noqa: F401 - a fixture
-from lockstep.adapters.iceberg.store import Place
+from lockstep.adapters.iceberg.store import LakePlace
 from lockstep.cli.exits import Exit
 from support.fakes.hollow_store import hollow_store
 from support.oracles.next_commands import faults_of
@@ -175,7 +175,7 @@ def test_tables_that_take_no_rows_are_one_line_and_nothing_is_written(of_tasks, 
         f"file://{file}",
     )
     with monkeypatch.context() as full:
-        full.setattr(Place, "unfinished", property(lambda self: Place(self.fs, "/dev/full")))
+        full.setattr(LakePlace, "unfinished", property(lambda self: LakePlace(self.fs, "/dev/full")))
         answers.expect("a full disk", Exit.AWAY, "No space left on device", "run", "drill")
     data = file.parent.parent / "data"
     data.rename(data.with_name("away"))

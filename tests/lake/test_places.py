@@ -8,7 +8,7 @@ import pytest
 
 from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.schema import make_table
-from lockstep.adapters.iceberg.store import place_of
+from lockstep.adapters.iceberg.store import lake_place
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.columns import parse_columns
 from support.fakes.hollow_store import hollow_store
@@ -42,5 +42,5 @@ def test_a_server_that_says_yes_to_anything_is_no_store(hollow):
 def test_an_address_with_a_login_is_refused_and_not_repeated():
     for address in ("s3://id:canary@bucket/lake", "s3://canary@bucket", "s3://bucket/lake?key=canary"):
         with pytest.raises(Refusal, match="holds a login or a query") as refused:
-            place_of(address)
+            lake_place(address)
         assert "canary" not in str(refused.value)

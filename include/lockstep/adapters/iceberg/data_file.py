@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lockstep.adapters.iceberg.store import configured_lake, folder_command, place_of, told
+from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class DataFile:
         self.address = address
         self.rows = 0
         self._options = options
-        self.place = place_of(address, options)
+        self.place = lake_place(address, options)
         local = self.place.local
         if local is not None and not local.parent.is_dir():
             raise ConnectionError(

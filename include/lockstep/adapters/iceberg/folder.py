@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.schema import require_store, store_answers
-from lockstep.adapters.iceberg.store import place_of
+from lockstep.adapters.iceberg.store import lake_place
 from lockstep.adapters.iceberg.values import value_digests
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.files import LakeFile, OffsetSums, add_sums
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
-    from lockstep.adapters.iceberg.store import Place
+    from lockstep.adapters.iceberg.store import LakePlace
 
 READ_BACK = ["_stream", "_offset", "_batch"]
 WORD = 2**63
@@ -32,13 +32,13 @@ COPIED_BYTES = 2**20
 def make_prefix(prefix: str) -> None:
     """Makes the folder of an attempt's files, durably. Tasks write nowhere else, and make no folder."""
     with store_answers(prefix):
-        place_of(prefix).make(above=3)
+        lake_place(prefix).make(above=3)
 
 
 def put_file(local: Path, address: str) -> None:
     """Copies a local file to this address. It is there as a whole and safe, or not at all."""
     with store_answers(address):
-        place = place_of(address)
+        place = lake_place(address)
         place.parent.make(above=2)
         with local.open("rb") as source, place.fs.open_output_stream(place.unfinished.path) as out:
             shutil.copyfileobj(source, out, COPIED_BYTES)
@@ -56,7 +56,7 @@ def look_back_at_values(address: str, batch_id: int, columns: Sequence[str]) -> 
 
 
 def _read_back(address: str, batch_id: int, columns: Sequence[str] | None) -> tuple[LakeFile, dict[int, Any]]:
-    place = place_of(address)
+    place = lake_place(address)
     sums: dict[int, OffsetSums] = {}
     digests: dict[int, int] = {}
     places: dict[int, list[Any]] = {}
@@ -127,19 +127,19 @@ def settle(files: Sequence[str]) -> None:
     """
     for address in files:
         with store_answers(address):
-            place = place_of(address)
+            place = lake_place(address)
             if not place.size():
                 raise Refusal(f"{address}: {NO_STORE}: it does not show what it took", next_command=TO_CORRECT)
             place.settle()
     for folder in {address.rpartition("/")[0] for address in files}:
-        place_of(folder).settle()
+        lake_place(folder).settle()
 
 
 def sweep_files(files: Iterable[str]) -> None:
     """Deletes these files."""
     for address in files:
         with store_answers(address):
-            place_of(address).delete()
+            lake_place(address).delete()
 
 
 def sweep_preparation(metadata: str, prefix: str, commit_uuid: str) -> int:
@@ -151,7 +151,7 @@ def sweep_preparation(metadata: str, prefix: str, commit_uuid: str) -> int:
 def sweep_prefix(prefix: str) -> int:
     """Deletes everything below a dead attempt's prefix. Returns the number of files."""
     with store_answers(prefix):
-        folder = place_of(prefix)
+        folder = lake_place(prefix)
         gone = _delete(folder.files())
         folder.delete_empty()
         return gone
@@ -162,20 +162,20 @@ def sweep_losers(prefix: str, counted: Collection[str]) -> int:
 
     Files that count stay, and so do those that a preparation has written.
     """
-    keeps = {place_of(path).name for path in counted}
+    keeps = {lake_place(path).name for path in counted}
     with store_answers(prefix):
-        found = [file for file in place_of(prefix).files() if not file.name.startswith("kept-")]
+        found = [file for file in lake_place(prefix).files() if not file.name.startswith("kept-")]
         return _delete(file for file in found if file.name not in keeps)
 
 
-def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[Place]:
+def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[LakePlace]:
     """Returns the files that have a preparation's id in their names. `metadata` is a file beside them."""
-    beside = [file for file in place_of(metadata).parent.files() if commit_uuid in file.name]
-    kept = [file for file in place_of(prefix).files() if file.name.startswith(f"kept-{commit_uuid}-")]
+    beside = [file for file in lake_place(metadata).parent.files() if commit_uuid in file.name]
+    kept = [file for file in lake_place(prefix).files() if file.name.startswith(f"kept-{commit_uuid}-")]
     return sorted([*beside, *kept], key=attrgetter("path"))
 
 
-def _delete(files: Iterable[Place]) -> int:
+def _delete(files: Iterable[LakePlace]) -> int:
     found = list(files)
     for file in found:
         file.delete()

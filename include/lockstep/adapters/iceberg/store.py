@@ -1,4 +1,4 @@
-"""Leads an address of the lake to Arrow's file system: that of this machine's folders, or that of an object store.
+"""Leads an address of the lake to a file system of Arrow, for folders or for an object store.
 
 Tasks use it, and have no pyiceberg.
 """
@@ -49,7 +49,7 @@ def _options(given: str) -> LakeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LakePlace:
     """A file or a folder of the lake. Its path is the file system's own."""
 
     fs: FileSystem
@@ -66,14 +66,14 @@ class Place:
         return self.path.rpartition("/")[2]
 
     @property
-    def parent(self) -> Place:
+    def parent(self) -> LakePlace:
         """Returns the folder that the place is in."""
-        return Place(self.fs, self.path.rpartition("/")[0])
+        return LakePlace(self.fs, self.path.rpartition("/")[0])
 
     @property
-    def unfinished(self) -> Place:
+    def unfinished(self) -> LakePlace:
         """Returns the place where a file is written. A store shows it when it is whole, and needs no other name."""
-        return Place(self.fs, f"{self.parent.path}/.{self.name}") if self.local else self
+        return LakePlace(self.fs, f"{self.parent.path}/.{self.name}") if self.local else self
 
     def finish(self) -> None:
         """Forces a written file to disk, and then gives it its name. A store has done both when the file was closed."""
@@ -83,7 +83,7 @@ class Place:
             to_disk(path.parent)
 
     def settle(self) -> None:
-        """Forces a file or a folder to disk. What a store has taken is there."""
+        """Forces a file or a folder to disk. A store needs nothing for it."""
         if (path := self.local) is not None:
             to_disk(path)
 
@@ -98,11 +98,11 @@ class Place:
         """Returns the bytes of a file, and 0 of one that is not there."""
         return int(self.fs.get_file_info(self.path).size or 0)
 
-    def files(self) -> Iterator[Place]:
+    def files(self) -> Iterator[LakePlace]:
         """Yields the files of a folder, and none of a folder that is not there."""
         for found in self.fs.get_file_info(FileSelector(self.path, allow_not_found=True)):
             if found.type == FileType.File and not found.path.endswith("/"):
-                yield Place(self.fs, found.path)
+                yield LakePlace(self.fs, found.path)
 
     def delete(self) -> None:
         """Deletes a file. It may have gone already."""
@@ -120,17 +120,17 @@ class Place:
             self.fs.delete_dir(self.path)
 
 
-def place_of(address: str, options: LakeOptions | None = None) -> Place:
+def lake_place(address: str, options: LakeOptions | None = None) -> LakePlace:
     """Returns the place of an address such as `file:///srv/lake` or `s3://bucket/lake`. Raises `Refusal` for any other.
 
     Without options, an object store has those of this process's environment.
     """
     parts = urlsplit(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-        return Place(file_system("file"), unquote(parts.path))
+        return LakePlace(file_system("file"), unquote(parts.path))
     bare = not (parts.username or parts.password or parts.query or parts.fragment or "@" in parts.netloc)
     if parts.scheme in S3 and parts.netloc and bare:
-        return Place(file_system(parts.scheme, options), f"{parts.netloc}{parts.path}".rstrip("/"))
+        return LakePlace(file_system(parts.scheme, options), f"{parts.netloc}{parts.path}".rstrip("/"))
     why = "holds a login or a query" if not bare else f"{address!r} is neither a folder nor a bucket"
     raise Refusal(
         f"the lake's address {why}, and file:///srv/lake or s3://BUCKET/PREFIX is taken",
@@ -193,7 +193,7 @@ def told(address: str, error: OSError, options: LakeOptions | None = None) -> St
     found = None if isinstance(error, FileNotFoundError) else store_answer(str(error))
     if found is None or "No response body" in str(error):
         try:
-            place = place_of(address, options)
+            place = lake_place(address, options)
             list(place.parent.files())
             if place.fs.get_file_info(place.path.partition("/")[0]).type == FileType.NotFound:
                 return store_answer(NO_BUCKET)
@@ -213,6 +213,6 @@ def folder_command(error: Exception) -> str:
 
 def require_written(address: str, content: str) -> None:
     """Raises `Refusal` unless the store gives a file back with this in it. Some servers answer yes to anything."""
-    place = place_of(address)
+    place = lake_place(address)
     if place.local is None and content.encode() not in place.fs.open_input_file(place.path).read():
         raise Refusal(f"{address}: {NO_STORE}: it does not give back what it took", next_command=TO_CORRECT)

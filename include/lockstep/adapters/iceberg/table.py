@@ -26,7 +26,7 @@ from lockstep.adapters.iceberg.schema import (
     postgres_type,
     store_answers,
 )
-from lockstep.adapters.iceberg.store import configured_lake, place_of
+from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.adapters.iceberg.within import any_of, bounds_of_files, within_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
@@ -74,7 +74,7 @@ class LakeTable:
     @property
     def options(self) -> LakeOptions:
         """Returns what tasks need to write files beside the table's: keys of its store, and nothing for a folder."""
-        return LakeOptions() if place_of(self.location).local else configured_lake()
+        return LakeOptions() if lake_place(self.location).local else configured_lake()
 
     @property
     def snapshots(self) -> tuple[int, ...]:

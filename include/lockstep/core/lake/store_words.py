@@ -10,10 +10,10 @@ NO_STORE = "what answers there is no object store"
 NO_BUCKET = "NO_SUCH_BUCKET"
 NO_KEY = ("INVALID_ACCESS_KEY_ID", "XAdminUserNotFound", "INVALID_CLIENT_TOKEN_ID")
 EXPIRED = ("EXPIRED_TOKEN", "ExpiredToken", "REQUEST_EXPIRED", "TokenRefreshRequired")
-SKEWED = ("REQUEST_TIME_TOO_SKEWED", "RequestTimeTooSkewed")
+STORE_SKEWED = ("REQUEST_TIME_TOO_SKEWED", "RequestTimeTooSkewed")
 OTHER_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "HTTP status 301")
 BUSY = ("SLOW_DOWN", "THROTTLING", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "HTTP status 5")
-AWAY = ("NETWORK_CONNECTION", "curlCode", "REQUEST_TIMEOUT")
+STORE_AWAY = ("NETWORK_CONNECTION", "curlCode", "REQUEST_TIMEOUT")
 
 
 class StoreAnswer(NamedTuple):
@@ -30,7 +30,7 @@ ANSWERS = (
     (("SIGNATURE_DOES_NOT_MATCH",), StoreAnswer("the secret key is not the one of the access key")),
     (EXPIRED, StoreAnswer("the session token has expired")),
     (("InvalidToken", "UNRECOGNIZED_CLIENT"), StoreAnswer("the store does not take the session token")),
-    (SKEWED, StoreAnswer("the clock of this machine is not the store's", "set the clock, then lockstep doctor")),
+    (STORE_SKEWED, StoreAnswer("the clock of this machine is not the store's", "set the clock, then lockstep doctor")),
     (
         (NO_BUCKET, "RESOURCE_NOT_FOUND"),
         StoreAnswer("there is no such bucket", f"look at LOCKSTEP_LAKE and at s3.endpoint in {CONFIG}"),
@@ -38,7 +38,7 @@ ANSWERS = (
     (OTHER_REGION, StoreAnswer("the bucket is not in the region of s3.region")),
     (("ACCESS_DENIED",), StoreAnswer("this login may not do that there")),
     (BUSY, StoreAnswer("the store is too busy", "lockstep doctor", away=True)),
-    (AWAY, StoreAnswer("no store answers", away=True)),
+    (STORE_AWAY, StoreAnswer("no store answers", away=True)),
     (("AWS Error",), StoreAnswer(NO_STORE)),
 )
 

@@ -76,7 +76,7 @@ def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Seq
 def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:
     """Makes the lake tables that are not there yet, below the warehouse. Returns their names."""
     from lockstep.adapters.iceberg.schema import make_table  # noqa: PLC0415 - as above
-    from lockstep.adapters.iceberg.store import place_of  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.store import lake_place  # noqa: PLC0415 - few pipelines have a lake table
 
     made = []
     for place, table in lake_places(pipeline.targets).items():
@@ -88,7 +88,7 @@ def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: S
                 f"{pipeline.name}: where the lake is, nobody has said: {LAKE} is not set",
                 next_command=f"set {LAKE} to file:///PATH or s3://BUCKET/PREFIX, then lockstep migrate {pipeline.name}",
             )
-        place_of(warehouse)
+        lake_place(warehouse)
         address = make_table(f"{warehouse.rstrip('/')}/{table.namespace}/{table.name}", columns[place])
         with transaction(conn, OWNER) as cur:
             moves.make_pointer(cur, table, address)
