@@ -26,6 +26,7 @@ from lockstep.core.errors import (
     WrongVersion,
 )
 from lockstep.core.kafka_options import kafka_options
+from lockstep.core.lake.lake_options import lake_options
 from lockstep.core.pipeline.definition import Files, Postgres
 
 POSTGRES = Connection(
@@ -45,6 +46,13 @@ STORE = Connection(
     login="u",
     password="pw",  # noqa: S106 - nobody's
     schema="d",
+)
+LAKE = Connection(
+    conn_id="lockstep_lake",
+    conn_type="generic",
+    login="id",
+    password="k/e+y",  # noqa: S106 - nobody's
+    extra=json.dumps({"path": "s3://bucket/lake", "s3.region": "eu-central-1"}),
 )
 FOLDER = Connection(conn_id="lockstep_store_files", conn_type="fs", extra=json.dumps({"path": "/results"}))
 KAFKA = Connection(
@@ -80,7 +88,7 @@ REGISTRY = Connection(
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA, BY_TOKEN, REGISTRY, STORE, FOLDER):
+        for known in (POSTGRES, KAFKA, BY_TOKEN, REGISTRY, STORE, FOLDER, LAKE):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
@@ -140,6 +148,20 @@ def test_a_registrys_connection_is_asked_for_only_where_one_is_named_and_gives_a
     assert connection_environment("absent", "absent", set_, registry_conn_id="absent") == {}
     with pytest.raises(BadDefinition, match="no connection absent, and LOCKSTEP_REGISTRY is not set"):
         connection_environment("ledger", "events", {}, registry_conn_id="absent")
+
+
+def test_the_lakes_connection_gives_address_and_keys_and_is_needed_by_no_folder(monkeypatch):
+    assert not {"LOCKSTEP_LAKE", "LOCKSTEP_LAKE_CONFIG"} & connection_environment("ledger", "events", {}).keys()
+    found = connection_environment("ledger", "events", {}, lake=True)
+    assert found["LOCKSTEP_LAKE"] == "s3://bucket/lake"
+    assert lake_options(json.loads(found["LOCKSTEP_LAKE_CONFIG"])) == lake_options(
+        {"s3.access-key-id": "id", "s3.secret-access-key": "k/e+y", "s3.region": "eu-central-1"}
+    )
+    assert "LOCKSTEP_LAKE_CONFIG" not in connection_environment(
+        "ledger", "events", {"LOCKSTEP_LAKE_CONFIG": "{}"}, lake=True
+    )
+    monkeypatch.setattr(LAKE, "conn_id", "another")
+    assert "LOCKSTEP_LAKE" not in connection_environment("ledger", "events", {}, lake=True)
 
 
 @pytest.mark.parametrize(

@@ -105,24 +105,24 @@ def made_lake(database, kafka, topic, produce, tmp_path, monkeypatch):
 
     made: list[InLake] = []
 
-    def make(kind: type[InLake], definition: str) -> InLake:
+    def make(kind: type[InLake], definition: str, place: Path = tmp_path / "lake", address: str = "") -> InLake:
+        address = address or f"file://{place}"
         name, home = topic(partitions=2), tmp_path / "pipelines"
         (home / "drill").mkdir(parents=True)
         (home / "drill" / "__init__.py").write_text(definition.format(topic=name))
         if definition == DEFINITION:
             (home / "drill" / "target.sql").write_text(TARGET)
-        place = tmp_path / "lake"
         for variable, value in {
             "LOCKSTEP_PIPELINES": home,
             "LOCKSTEP_DSN": database,
             "LOCKSTEP_KAFKA": kafka,
-            "LOCKSTEP_LAKE": f"file://{place}",
+            "LOCKSTEP_LAKE": address,
         }.items():
             monkeypatch.setenv(variable, str(value))
         with closing(connect(database)) as conn:
             folder = load("drill")
             migrate_target(conn, folder)
-            make_tables(conn, folder.pipeline, f"file://{place}", [folder.pipeline.columns] * 3)
+            make_tables(conn, folder.pipeline, address, [folder.pipeline.columns] * 3)
         here = kind(Drill(database, kafka, name, home), place, produce)
         made.append(here)
         here.produce(60)

@@ -8,10 +8,10 @@ from support.scenes.command_line import CommandLine
 
 
 @pytest.fixture
-def lockstep(lake, monkeypatch, capsys, tmp_path):
+def lockstep(request, monkeypatch, capsys, tmp_path):
     (tmp_path / "home").mkdir()
     line = CommandLine(monkeypatch, capsys, tmp_path / "home")
-    drill = lake.drill
+    drill = request.getfixturevalue("of_tasks" if "of_tasks" in request.fixturenames else "lake").drill
     for name, value in {"DSN": drill.dsn, "KAFKA": drill.kafka, "PIPELINES": str(drill.home)}.items():
         monkeypatch.setenv(f"LOCKSTEP_{name}", value)
     return line

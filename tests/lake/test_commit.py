@@ -213,7 +213,7 @@ def of_another_batch(local, path) -> None:
 )
 def test_a_file_that_the_store_does_not_give_back_as_it_was_written_is_refused(lake, monkeypatch, spoil, reason):
     def put(local, address: str) -> None:
-        path = folder.folder_of(address)
+        path = folder.lake_place(address).local
         path.parent.mkdir(parents=True, exist_ok=True)
         spoil(local, path)
 

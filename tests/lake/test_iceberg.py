@@ -10,6 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
+from lockstep.adapters.iceberg import table as prepares
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import Refusal
@@ -147,3 +148,36 @@ def test_metadata_that_is_missing_or_none_is_one_line(table):
     file.unlink()
     with pytest.raises(Refusal, match="a file is missing"):
         LakeTable(NAME, table.address)
+
+
+def test_a_preparation_makes_what_pyiceberg_makes_of_the_whole_history(table, monkeypatch):
+    """It is given the newest snapshots alone. The others, their log and their tags come through unchanged."""
+    for batch in range(4):
+        table = moved(table, [written(table, [(batch, 3, batch)], batch)], batch=batch)
+    file = Path(table.address.removeprefix("file://"))
+    document = json.loads(file.read_text())
+    document["refs"]["kept"] = {"snapshot-id": document["snapshots"][1]["snapshot-id"], "type": "tag"}
+    file.write_text(json.dumps(document))
+    table = LakeTable(NAME, table.address)
+    files = [written(table, [(9, 4, 0)], batch=9)]
+    short = json.loads(Path(moved(table, files).address.removeprefix("file://")).read_text())
+    with monkeypatch.context() as plain:
+        plain.setattr(prepares, "without_history", lambda whole: whole)
+        plain.setattr(prepares, "with_history", lambda changed, _: changed)
+        whole = json.loads(Path(moved(table, files).address.removeprefix("file://")).read_text())
+    assert [s["snapshot-id"] for s in short["snapshots"][:-1]] == [s["snapshot-id"] for s in document["snapshots"]]
+    assert short["snapshot-log"][:-1] == document["snapshot-log"]
+    assert short["refs"]["kept"] == document["refs"]["kept"]
+    assert without_chance(short) == without_chance(whole)
+
+
+def without_chance(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns a metadata document without the newest snapshot's id, its paths and all times."""
+    newest = document["current-snapshot-id"]
+    text = json.dumps(document).replace(str(newest), "0")
+    found = json.loads(text)
+    for each in (*found["snapshots"], *found["snapshot-log"], *found["metadata-log"]):
+        each.pop("timestamp-ms")
+    found["snapshots"][-1].pop("manifest-list")
+    found.pop("last-updated-ms")
+    return found

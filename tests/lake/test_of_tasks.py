@@ -165,7 +165,7 @@ def test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused(of_tasks, 
 
     def spoilt(self: Any) -> None:
         close(self)
-        spoil(self._path)
+        spoil(self.place.local)
 
     with monkeypatch.context() as wrong:
         wrong.setattr(data_file.DataFile, "close", spoilt)

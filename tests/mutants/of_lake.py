@@ -11,6 +11,7 @@ IN_ANOTHER = f"{CONSTRAINTS}test_pointer_with_offsets_refuses_a_pointer_that_mov
 PREPARED = "tests/lake/test_iceberg.py::"
 READ_BACK = "tests/lake/test_commit.py::test_a_file_that_the_store_does_not_give_back_as_it_was_written_is_refused"
 VERIFIED = "tests/lake/test_verify.py::"
+SETTLED = "tests/lake/test_places.py::"
 OF_TASKS = "tests/lake/test_of_tasks.py::"
 ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
 
@@ -107,7 +108,7 @@ MUTANTS: list[Mutant] = [
         "the sweep behind a commit takes files that a replay has written anew",
         "rows beside those of a replay would be lost",
         (f"{OF_TASKS}test_rows_go_into_files_and_only_rejects_are_staged",),
-        Edit("adapters/iceberg/folder.py", 'and not path.name.startswith("kept-")', ""),
+        Edit("adapters/iceberg/folder.py", ' if not file.name.startswith("kept-")', ""),
         long=True,
     ),
     one(
@@ -115,6 +116,35 @@ MUTANTS: list[Mutant] = [
         "files that no table shows would fill the lake",
         (f"{OF_TASKS}test_a_file_that_a_lost_try_has_left_beside_those_that_count_is_swept",),
         Edit("steps/lake/sweep.py", "        gone += sweep_losers(row.location, row.paths)\n", ""),
+        long=True,
+    ),
+    one(
+        "older snapshots are left out of what is prepared",
+        "readers of them, and the proof of the last commit, would find nothing",
+        (f"{PREPARED}test_a_preparation_makes_what_pyiceberg_makes_of_the_whole_history",),
+        Edit("adapters/iceberg/history.py", "[*whole.snapshots, *added]", "changed.snapshots"),
+        long=True,
+    ),
+    one(
+        "a store that answers yes to anything is believed",
+        "a pointer would lead to files that nobody has",
+        (f"{SETTLED}test_a_file_that_the_store_does_not_show_is_refused_before_a_pointer_leads_to_it",),
+        Edit("adapters/iceberg/folder.py", "if not place.size():", "if False:"),
+        long=True,
+    ),
+    one(
+        "keys of a store show in a foreign text",
+        "a log would have them",
+        (
+            "tests/core/test_lake_options.py::test_options_that_travel_show_names_alone_and_hide_their_keys_in_a_foreign_text",
+        ),
+        Edit("core/lake/lake_options.py", 'text = text.replace(secret, "***")', "text = str(text)"),
+    ),
+    one(
+        "an address may hold a login",
+        "it would stand in the table's metadata, for each reader",
+        (f"{SETTLED}test_an_address_with_a_login_is_refused_and_not_repeated",),
+        Edit("adapters/iceberg/store.py", "and parts.netloc and bare:", "and parts.netloc:"),
         long=True,
     ),
 ]

@@ -18,6 +18,7 @@ from lockstep.airflow.one_task import RUN, BatchOperator
 from lockstep.airflow.relay import send_behind
 from lockstep.airflow.watermark import show_behind
 from lockstep.core.errors import BadDefinition
+from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Idempotent
 from lockstep.core.pipeline.names import topic_tags, topic_words, topics_named
@@ -68,7 +69,8 @@ def door_of(pipeline: Pipeline, postgres_conn_id: str, kafka_conn_id: str, regis
     """Returns the connections of a pipeline. It has the registry's if the records that it reads or sends need one."""
     sends_avro = any(topic.value for _, topic in topics_of(pipeline.targets))
     registered = registry_conn_id if registered_of(pipeline.format) or sends_avro else None
-    return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store)
+    has_lake = bool(lake_places(pipeline.targets))
+    return Door(pipeline.name, postgres_conn_id, kafka_conn_id, registered, pipeline.store, has_lake)
 
 
 def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, Any]:

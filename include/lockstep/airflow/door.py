@@ -36,13 +36,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The pipeline of a DAG, the connections to its servers, and the store with its own connection."""
+    """The pipeline of a DAG, the connections to its servers, and the store with its own connection.
+
+    `lake` says that it has a table in the lake.
+    """
 
     pipeline: str
     postgres_conn_id: str
     kafka_conn_id: str
     registry_conn_id: str | None = None
     store: Store | None = None
+    lake: bool = False
 
     def environment(self) -> dict[str, str]:
         """Returns the variables that lead a process to the servers, and to the pipelines beside the run's DAG file.
@@ -51,7 +55,11 @@ class Door:
         """
         root = root_beside(get_current_context()["dag"].fileloc, self.pipeline)
         return connection_environment(
-            self.postgres_conn_id, self.kafka_conn_id, registry_conn_id=self.registry_conn_id, store=self.store
+            self.postgres_conn_id,
+            self.kafka_conn_id,
+            registry_conn_id=self.registry_conn_id,
+            store=self.store,
+            lake=self.lake,
         ) | ({PIPELINES_VARIABLE: str(root)} if root else {})
 
     def folder(self) -> PipelineFolder:

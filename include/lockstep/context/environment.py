@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.stores import STORE_PREFIX
-from lockstep.core.settings import DRIVER_OFFSETS, DSN_COMMAND, ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, STAGER_DSN
+from lockstep.core.settings import (
+    DRIVER_OFFSETS,
+    DSN_COMMAND,
+    ENVIRONMENT,
+    KAFKA_OPTIONS,
+    LAKE_CONFIG,
+    REGISTRY_OPTIONS,
+    STAGER_DSN,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +28,7 @@ OF_DRIVERS = frozenset(
     {
         *("LOCKSTEP_DSN", DSN_COMMAND, STAGER_DSN, "LOCKSTEP_KAFKA", KAFKA_OPTIONS),
         *("LOCKSTEP_REGISTRY", REGISTRY_OPTIONS),
-        *("LOCKSTEP_LAKE", "LOCKSTEP_PIPELINES", DRIVER_OFFSETS),
+        *("LOCKSTEP_LAKE", LAKE_CONFIG, "LOCKSTEP_PIPELINES", DRIVER_OFFSETS),
     }
 )
 OTHERS = 0o077  # the rights of everybody but the owner

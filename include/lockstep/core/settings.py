@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(os.environ)  # as it is now, and to read only
 DSN_COMMAND = "LOCKSTEP_DSN_PASSWORD_COMMAND"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
+LAKE_CONFIG = "LOCKSTEP_LAKE_CONFIG"
 STAGER_DSN = "LOCKSTEP_STAGER_DSN"
 DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
@@ -23,7 +24,7 @@ DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote i
 class Settings:
     """The outside systems that the environment names. A value is empty if its variable is not set.
 
-    `kafka_options` and `registry_options` are JSON objects, or paths of files with one. `stores` are addresses by name.
+    Options are JSON objects, or paths of files with one. `stores` are addresses by name.
     """
 
     dsn: str = field(default="", repr=False)
@@ -35,6 +36,7 @@ class Settings:
     registry: str = ""
     registry_options: str = field(default="", repr=False)
     lake: str = ""
+    lake_options: str = field(default="", repr=False)
     spark_remote: str = field(default="", repr=False)
     driver_offsets: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,6 +58,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         registry=of("LOCKSTEP_REGISTRY"),
         registry_options=of(REGISTRY_OPTIONS),
         lake=of("LOCKSTEP_LAKE"),
+        lake_options=of(LAKE_CONFIG),
         spark_remote=environ.get(REMOTE, ""),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={

@@ -12,8 +12,9 @@ from airflow.sdk import Connection
 from lockstep.adapters.airflow.names import AirflowNotFoundException
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
+from lockstep.core.lake.lake_options import KEY_ID, SECRET_KEY
 from lockstep.core.pipeline.stores import Files, connection_of
-from lockstep.core.settings import ENVIRONMENT, settings_of
+from lockstep.core.settings import ENVIRONMENT, LAKE_CONFIG, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.stores import Store
 
 log = logging.getLogger(__name__)
+LAKE_CONNECTION = "lockstep_lake"
 # The keys of a connection's extra for libpq. The rest is for Airflow's own hook.
 OF_LIBPQ = frozenset(
     {
@@ -43,6 +45,7 @@ def connection_environment(
     *,
     registry_conn_id: str | None = None,
     store: Store | None = None,
+    lake: bool = False,
 ) -> dict[str, str]:
     """Returns addresses of servers and store, and options of clients. Omits variables that are already set."""
     found: dict[str, str] = {}
@@ -55,6 +58,8 @@ def connection_environment(
         found |= {"LOCKSTEP_REGISTRY": address, "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}
     if store and store.variable and not environ.get(store.variable):
         found[store.variable] = _address(_connection(connection_of(store), store.variable), store)
+    if lake and not environ.get(LAKE_CONFIG):
+        found |= {name: value for name, value in _lake().items() if not environ.get(name)}
     return found
 
 
@@ -98,6 +103,22 @@ def _kafka(connection: Connection) -> dict[str, str]:
     if left_out:
         log.info("Connection %s: %s are for consumers and not used.", connection.conn_id, ", ".join(left_out))
     return {"LOCKSTEP_KAFKA": bootstrap, "LOCKSTEP_KAFKA_CONFIG": json.dumps(options)}
+
+
+def _lake() -> dict[str, str]:
+    """Returns the lake's address and its store's options, of a connection that a lake in a folder does not need.
+
+    Login and password are the keys. Its extra holds the address as `path`, and the other options.
+    """
+    try:
+        connection = Connection.get(LAKE_CONNECTION)
+    except AirflowNotFoundException:
+        return {}
+    options = dict(connection.extra_dejson)
+    address = str(options.pop("path", ""))
+    if connection.login:
+        options |= {KEY_ID: connection.login, SECRET_KEY: connection.password or ""}
+    return {"LOCKSTEP_LAKE": address, LAKE_CONFIG: json.dumps(options)}
 
 
 def registry_variables(connection: Connection) -> tuple[str, dict[str, object]]:

@@ -1,1 +1,1 @@
-"""Holds the words of a connection to Postgres, and opens it: addresses, passwords, sessions that stage, poolers."""
+"""Holds the words of connections, and opens those to Postgres: addresses, options, passwords, sessions, poolers."""

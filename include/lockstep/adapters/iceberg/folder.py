@@ -1,7 +1,9 @@
-"""Puts files into a lake that is a folder, and takes refused ones out. Nothing is deleted that has another's name."""
+"""Puts files into the lake, and takes refused ones out. Nothing is deleted that has another's name."""
 
 from __future__ import annotations
 
+import shutil
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,38 +11,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lockstep.adapters.archive.disk import put_whole, to_disk
-from lockstep.adapters.iceberg.data_file import folder_of
-from lockstep.adapters.iceberg.schema import store_answers
+from lockstep.adapters.iceberg.schema import require_store, store_answers
+from lockstep.adapters.iceberg.store import lake_place
 from lockstep.adapters.iceberg.values import value_digests
-from lockstep.core.errors import BadData
+from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.files import LakeFile, OffsetSums, add_sums
+from lockstep.core.lake.store_words import NO_STORE, TO_CORRECT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
+
+    from lockstep.adapters.iceberg.store import LakePlace
 
 READ_BACK = ["_stream", "_offset", "_batch"]
 WORD = 2**63
+COPIED_BYTES = 2**20
 
 
 def make_prefix(prefix: str) -> None:
     """Makes the folder of an attempt's files, durably. Tasks write nowhere else, and make no folder."""
     with store_answers(prefix):
-        path = folder_of(prefix)
-        path.mkdir(parents=True, exist_ok=True)
-        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-            to_disk(folder)
+        lake_place(prefix).make(above=3)
 
 
 def put_file(local: Path, address: str) -> None:
-    """Copies a local file to this address. It is there as a whole and on disk, or not at all."""
+    """Copies a local file to this address. It is there as a whole and safe, or not at all."""
     with store_answers(address):
-        path = folder_of(address)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        put_whole(local, path, path.with_name(f".{path.name}"))
-        for folder in (path.parent.parent, path.parent.parent.parent):
-            to_disk(folder)
+        place = lake_place(address)
+        place.parent.make(above=2)
+        with local.open("rb") as source, place.fs.open_output_stream(place.unfinished.path) as out:
+            shutil.copyfileobj(source, out, COPIED_BYTES)
+        place.finish()
 
 
 def look_back(address: str, batch_id: int) -> LakeFile:
@@ -54,13 +56,13 @@ def look_back_at_values(address: str, batch_id: int, columns: Sequence[str]) -> 
 
 
 def _read_back(address: str, batch_id: int, columns: Sequence[str] | None) -> tuple[LakeFile, dict[int, Any]]:
-    path = folder_of(address)
+    place = lake_place(address)
     sums: dict[int, OffsetSums] = {}
     digests: dict[int, int] = {}
     places: dict[int, list[Any]] = {}
     count = 0
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(place.fs.open_input_file(place.path))
         for rows in file.iter_batches(columns=READ_BACK if columns is None else None):
             count += rows.num_rows
             if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
@@ -71,8 +73,10 @@ def _read_back(address: str, batch_id: int, columns: Sequence[str] | None) -> tu
                 for stream, digest in value_digests(rows, columns).items():
                     digests[stream] = digests.get(stream, 0) + digest
                     places.setdefault(stream, []).append(_places(rows, stream))
-        size = path.stat().st_size
+        size = place.size()
     except (OSError, ValueError, KeyError) as error:  # what Arrow raises of a truncated file is a ValueError
+        if isinstance(error, OSError):
+            require_store(address, error)
         raise BadData(f"batch {batch_id}: {address} cannot be read back: {str(error).splitlines()[0]}") from None
     streams = {str(stream): its for stream, its in sums.items()}
     told = {str(stream): digest for stream, digest in digests.items()}
@@ -116,30 +120,41 @@ def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:
     return found
 
 
-def settle(metadata: str, prefix: str, commit_uuid: str) -> None:
-    """Forces the files of a preparation to disk, so that no failure of the machine leaves a pointer without them."""
-    files = preparation(metadata, prefix, commit_uuid)
-    for path in (*files, *{file.parent for file in files}):
-        to_disk(path)
+def settle(files: Sequence[str]) -> None:
+    """Makes written files safe, so that no failure of a machine leaves a pointer without them.
+
+    Forces those of a folder to disk. Asks an object store for them, because some servers take anything.
+    """
+    for address in files:
+        with store_answers(address):
+            place = lake_place(address)
+            if not place.size():
+                raise Refusal(f"{address}: {NO_STORE}: it does not show what it took", next_command=TO_CORRECT)
+            place.settle()
+    for folder in {address.rpartition("/")[0] for address in files}:
+        lake_place(folder).settle()
+
+
+def sweep_files(files: Iterable[str]) -> None:
+    """Deletes these files."""
+    for address in files:
+        with store_answers(address):
+            lake_place(address).delete()
 
 
 def sweep_preparation(metadata: str, prefix: str, commit_uuid: str) -> int:
     """Deletes the files of a preparation that was refused. Returns their number."""
-    files = preparation(metadata, prefix, commit_uuid)
-    for path in files:
-        path.unlink(missing_ok=True)
-    return len(files)
+    with store_answers(prefix):
+        return _delete(preparation(metadata, prefix, commit_uuid))
 
 
 def sweep_prefix(prefix: str) -> int:
     """Deletes everything below a dead attempt's prefix. Returns the number of files."""
-    folder = folder_of(prefix)
-    files = [path for path in folder.glob("*") if path.is_file()]
-    for path in files:
-        path.unlink(missing_ok=True)
-    if folder.is_dir():
-        folder.rmdir()
-    return len(files)
+    with store_answers(prefix):
+        folder = lake_place(prefix)
+        gone = _delete(folder.files())
+        folder.delete_empty()
+        return gone
 
 
 def sweep_losers(prefix: str, counted: Collection[str]) -> int:
@@ -147,15 +162,21 @@ def sweep_losers(prefix: str, counted: Collection[str]) -> int:
 
     Files that count stay, and so do those that a preparation has written.
     """
-    keeps = {folder_of(path).name for path in counted}
-    found = [path for path in folder_of(prefix).glob("*") if path.is_file() and not path.name.startswith("kept-")]
-    losers = [path for path in found if path.name not in keeps]
-    for path in losers:
-        path.unlink(missing_ok=True)
-    return len(losers)
+    keeps = {lake_place(path).name for path in counted}
+    with store_answers(prefix):
+        found = [file for file in lake_place(prefix).files() if not file.name.startswith("kept-")]
+        return _delete(file for file in found if file.name not in keeps)
 
 
-def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[Path]:
+def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[LakePlace]:
     """Returns the files that have a preparation's id in their names. `metadata` is a file beside them."""
-    beside = folder_of(metadata).parent.glob(f"*{commit_uuid}*")
-    return sorted([*beside, *folder_of(prefix).glob(f"kept-{commit_uuid}-*")])
+    beside = [file for file in lake_place(metadata).parent.files() if commit_uuid in file.name]
+    kept = [file for file in lake_place(prefix).files() if file.name.startswith(f"kept-{commit_uuid}-")]
+    return sorted([*beside, *kept], key=attrgetter("path"))
+
+
+def _delete(files: Iterable[LakePlace]) -> int:
+    found = list(files)
+    for file in found:
+        file.delete()
+    return len(found)

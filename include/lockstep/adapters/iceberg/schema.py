@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg import types
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
+from lockstep.adapters.iceberg.store import configured_lake, file_system, folder_command, require_written, told
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.columns import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from pyarrow.fs import FileSystem
 
     from lockstep.core.pipeline.columns import Column
 
@@ -73,8 +76,27 @@ def make_table(location: str, columns: Sequence[Column]) -> str:
     metadata = new_table_metadata(Schema(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, METRICS)
     address = f"{location}/metadata/00000-{metadata.table_uuid}.metadata.json"
     with store_answers(address):
-        ToOutputFile.table_metadata(metadata, load_file_io({}, address).new_output(address))
+        ToOutputFile.table_metadata(metadata, FileDoor().new_output(address))
+        require_written(address, str(metadata.table_uuid))
     return address
+
+
+class FileDoor(PyArrowFileIO):
+    """pyiceberg's door to files, over the file systems of all files of the lake. Knows what was written through it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        """Returns pyiceberg's own for a folder, because it makes the folders of new files."""
+        found: FileSystem = super()._initialize_fs(scheme, netloc) if scheme == "file" else file_system(scheme)
+        return found
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Returns a file to write."""
+        self.written.append(location)
+        return super().new_output(location)
 
 
 def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
@@ -122,14 +144,24 @@ def _holds(held: types.IcebergType, wanted: types.IcebergType) -> bool:
 
 @contextmanager
 def store_answers(what: str) -> Iterator[None]:
-    """Turns a store's refusals into one line."""
+    """Turns a store's refusals into one line. `what` begins with the address, or with the table and its address."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise Refusal(
-            f"{what}: a file is missing: {str(error).splitlines()[0]}", next_command="lockstep doctor"
-        ) from None
     except (OSError, pa.ArrowException) as error:
-        raise Unreachable(f"{what}: {str(error).splitlines()[0]}") from None
+        if isinstance(error, OSError):
+            require_store(what, error)
+        said = configured_lake().hidden(str(error).splitlines()[0])
+        if isinstance(error, FileNotFoundError):
+            raise Refusal(f"{what}: a file is missing: {said}", next_command="lockstep doctor") from None
+        raise Unreachable(f"{what}: {said}", next_command=folder_command(error)) from None
     except (ValueError, ValidationError) as error:
-        raise Refusal(f"{what}: this is no metadata of Iceberg: {str(error).splitlines()[0]}") from None
+        why = str(error).splitlines()[0]
+        raise Refusal(f"{what}: this is no metadata of Iceberg: {why}", next_command="lockstep doctor") from None
+
+
+def require_store(what: str, error: OSError) -> None:
+    """Raises what an object store has refused, in one line with the next command. Returns for any other error."""
+    address = next((word.rstrip(":") for word in what.split() if "://" in word), "")
+    if answer := told(address, error):
+        kind = Unreachable if answer.away else Refusal
+        raise kind(f"{what}: {answer.why}", next_command=answer.next_command) from None

@@ -11,18 +11,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
-from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, arrow_of_field, misfit, postgres_type, store_answers
+from lockstep.adapters.iceberg.history import with_history, without_history
+from lockstep.adapters.iceberg.schema import (
+    ORIGIN_FIELDS,
+    FileDoor,
+    arrow_of_field,
+    misfit,
+    postgres_type,
+    store_answers,
+)
+from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.adapters.iceberg.within import any_of, bounds_of_files, within_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
+from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +51,7 @@ class LakeTable:
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         self.address = address
-        io = load_file_io({}, address)
+        io = FileDoor()
         with store_answers(f"{name}: {address}"):
             metadata = FromInputFile.table_metadata(io.new_input(address))
         if found := [key for key in RUNS_CODE if key in metadata.properties]:
@@ -61,6 +70,11 @@ class LakeTable:
     def location(self) -> str:
         """Returns the folder of the table."""
         return str(self._table.metadata.location)
+
+    @property
+    def options(self) -> LakeOptions:
+        """Returns what tasks need to write files beside the table's: keys of its store, and nothing for a folder."""
+        return LakeOptions() if lake_place(self.location).local else configured_lake()
 
     @property
     def snapshots(self) -> tuple[int, ...]:
@@ -105,10 +119,11 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
-        catalog = _Preparing(UUID(commit_uuid))
-        table = Table(self._table.name(), self._table.metadata, self.address, self._table.io, catalog)
+        catalog = _Preparing(UUID(commit_uuid), self._table.metadata)
+        door = FileDoor()
+        table = Table(self._table.name(), without_history(self._table.metadata), self.address, door, catalog)
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
-        with store_answers(self.name), table.transaction() as change:
+        with store_answers(f"{self.name}: {self.address}"), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
             producer.commit_uuid = UUID(commit_uuid)
@@ -127,6 +142,7 @@ class LakeTable:
             len(drops),
             len(keeps),
             withdrawn,
+            (*keeps, *door.written),
         )
 
     def touched(self, replaced: Sequence[Replaced]) -> list[tuple[str, int, bool]]:
@@ -166,7 +182,7 @@ class LakeTable:
         """
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
-        with store_answers(self.name):
+        with store_answers(f"{self.name}: {self.address}"):
             for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
@@ -213,15 +229,16 @@ class LakeTable:
 class _Preparing(NoopCatalog):
     """A catalog whose commit writes the metadata file and moves nothing."""
 
-    def __init__(self, commit_uuid: UUID) -> None:
+    def __init__(self, commit_uuid: UUID, whole: Any) -> None:
         super().__init__("lockstep")
         self._uuid = commit_uuid
+        self._whole = whole
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         for requirement in requirements:
             requirement.validate(table.metadata)
         base, address = table.metadata, str(table.metadata_location)
-        metadata = update_table_metadata(base, updates, metadata_location=address)
+        metadata = with_history(update_table_metadata(base, updates, metadata_location=address), self._whole)
         number = address.rpartition("/")[2].partition("-")[0]
         version = int(number) + 1 if number.isdecimal() else 0
         after = table.location_provider().new_metadata_location(f"{version:05d}-{self._uuid}.metadata.json")

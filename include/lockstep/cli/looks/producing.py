@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lockstep.adapters import folders
+from lockstep.adapters.connection.options_given import options_of
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
-from lockstep.context.options import options_of
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
 from lockstep.core.login.mechanisms import TOKEN_URL
-from lockstep.core.settings import ENVIRONMENT, KAFKA_OPTIONS, REGISTRY_OPTIONS, settings_of
+from lockstep.core.settings import ENVIRONMENT, KAFKA_OPTIONS, LAKE_CONFIG, REGISTRY_OPTIONS, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Environ = Mapping[str, str]
 HERE = ("localhost", "127.0.0.1", "::1", "")
 DEFAULT_MODE = "prefer"  # libpq's own
-PATHS = ("LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG", SIGNING_KEY, "PGPASSFILE", "PGSSLKEY")
+PATHS = (KAFKA_OPTIONS, REGISTRY_OPTIONS, LAKE_CONFIG, SIGNING_KEY, "PGPASSFILE", "PGSSLKEY")
 KEYS = ("ssl.key.location", "ssl.keystore.location")
 DAGS_FOR = ("dags_for", "history_dag_for")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lockstep.core.lake.lake_options import LakeOptions
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -45,19 +47,20 @@ class LakeFile:
 class LakeWork:
     """The place of a task's rows: files below this prefix, with this schema, in the bytes that Arrow gives it.
 
-    The digest of their values covers these columns.
+    The digest of their values covers these columns. `options` hold the keys of an object store.
     """
 
     prefix: str
     schema: bytes
     columns: tuple[str, ...]
+    options: LakeOptions = field(default_factory=LakeOptions, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A written metadata file that no reader sees yet. Its table shows it once the pointer moves to `after`.
 
-    `withdrawn` are rows that the move takes out.
+    `withdrawn` are rows that the move takes out. `files` are all that was written for it.
     """
 
     commit_uuid: str
@@ -69,6 +72,7 @@ class Prepared:
     removed: int
     rewritten: int
     withdrawn: int
+    files: tuple[str, ...] = ()
 
 
 def prefix_of(location: str, batch_id: int, token: int) -> str:

@@ -90,7 +90,7 @@ class TaskFiles:
                 self.contents[its] = self.contents.get(its, 0) + digest
             if self._open is None:
                 address = f"{self._lake.prefix}/{attempt_id()}-{len(self.paths)}-{uuid4()}.parquet"
-                self._open = DataFile(address, self._schema)
+                self._open = DataFile(address, self._schema, self._lake.options)
             self._open.write(written)
             reach("lake.file_open")
 

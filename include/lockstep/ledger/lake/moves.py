@@ -30,6 +30,11 @@ def pointer(cur: cursor, pipeline: str, table: Iceberg) -> str:
     row = maybe(cur)
     if row is None or row.address is None:
         raise Refusal(f"{pipeline}: there is no table {table}", next_command=f"lockstep migrate {pipeline}")
+    if row.kind != "TABLE":
+        raise Refusal(
+            f"{pipeline}: {table} is a {row.kind.lower()} of the catalog, and rows go into tables",
+            next_command=f"in Spark: drop {row.kind.lower()} {table}, then lockstep migrate {pipeline}",
+        )
     return str(row.address)
 
 
@@ -93,12 +98,6 @@ def last_commit(cur: cursor, table: Iceberg) -> Any:
 def insert_prefix(cur: cursor, attempt: AttemptId, place: int, location: str) -> None:
     """Records where the attempt writes for a target, before it does."""
     cur.execute(Q["insert_prefix"], asdict(attempt) | {"place": place, "location": location})
-
-
-def prefixes_of(cur: cursor, attempt: AttemptId) -> dict[int, str]:
-    """Returns where the attempt writes, by place."""
-    cur.execute(Q["prefixes_of_attempt"], asdict(attempt))
-    return {row.place: row.location for row in every(cur)}
 
 
 def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[LakeFile]]) -> None:

@@ -1,6 +1,6 @@
 -- name: pointer
 -- Where the current metadata of a lake table is.
-select metadata_location as address from lockstep_lake.iceberg_tables
+select metadata_location as address, coalesce(iceberg_type, 'TABLE') as kind from lockstep_lake.iceberg_tables
 where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s
 
 -- name: make_pointer
@@ -33,10 +33,6 @@ where m.catalog = %(catalog)s and m.namespace = %(namespace)s and m.name = %(nam
 -- Where an attempt writes for one target; a second try of the same attempt writes there, too.
 insert into lockstep.lake_prefix (batch_id, token, place, location) values (%(batch_id)s, %(token)s, %(place)s, %(location)s)
 on conflict do nothing
-
--- name: prefixes_of_attempt
--- Where an attempt writes, by place.
-select place, location from lockstep.lake_prefix where batch_id = %(batch_id)s and token = %(token)s order by place
 
 -- name: insert_file
 -- A file that was read back from the store.

@@ -52,17 +52,19 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
 
     `move` runs the transaction. It raises `LakeMoved` if a pointer is not where it was.
     """
-    files = _written(at, folder, attempt)
+    tables = open_tables(at.conn, folder.pipeline)
+    files = _written(at, folder, attempt, tables)
     if files is None:
         return  # an earlier try has committed
     why = ""
     for number in range(LAKE_TRIES):
-        prepared = _prepare(at, folder, attempt, files)
+        tables = open_tables(at.conn, folder.pipeline, tables)
+        prepared = _prepare(at, folder, attempt, files, tables)
         try:
             move(prepared)
         except LakeMoved as moved:
             why = moved.message
-            _sweep(at, attempt, prepared)
+            _sweep(at, prepared)
             time.sleep(random.uniform(0, LAKE_PAUSE_SECONDS * (number + 1)))  # noqa: S311 - it keeps writers apart
         else:
             return
@@ -73,14 +75,13 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
     )
 
 
-def _written(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Files | None:
+def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Mapping[int, LakeTable]) -> Files | None:
     """Writes the attempt's rows into the store, and reads each file back. None if the attempt has committed.
 
     Files of an earlier try of this attempt are read back again, and used.
     """
     from lockstep.adapters.iceberg.folder import look_back, put_file  # noqa: PLC0415 - few pipelines have a lake table
 
-    tables = open_tables(at.conn, folder.pipeline)
     with TemporaryDirectory(prefix="lockstep-") as spool:
         taken = _take(at, folder, attempt, tables, Path(spool))
         if taken is None:
@@ -140,12 +141,13 @@ def _take(
     return taken
 
 
-def _prepare(at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files) -> Moves:
+def _prepare(
+    at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files, tables: Mapping[int, LakeTable]
+) -> Moves:
     """Prepares the move of each table on its present state."""
     from lockstep.adapters.iceberg.folder import settle  # noqa: PLC0415 - few pipelines have a lake table
 
     names = lake_places(folder.pipeline.targets)
-    tables = open_tables(at.conn, folder.pipeline)
     made: dict[int, tuple[Iceberg, Prepared, int]] = {}
     ids = {place: str(uuid4()) for place in tables}
     with transaction(at.conn, COMMITTER, lock_seconds=LAKE_LOCK_SECONDS) as cur:
@@ -159,7 +161,7 @@ def _prepare(at: Context, folder: PipelineFolder, attempt: AttemptId, files: Fil
     for place, table in tables.items():
         prefix = prefix_of(table.location, attempt.batch_id, attempt.token)
         prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
-        settle(prepared.after, prefix, ids[place])
+        settle(prepared.files)
         made[place] = (names[place], prepared, sum(file.rows for file in files[place]))
         reach("lake.one_metadata_written")
     reach("lake.all_metadata_written")
@@ -186,13 +188,11 @@ def _summary(
     return {f"lockstep.{name}": value for name, value in facts.items()}
 
 
-def _sweep(at: Context, attempt: AttemptId, prepared: Moves) -> None:
+def _sweep(at: Context, prepared: Moves) -> None:
     """Deletes the files of preparations that were refused: no pointer has shown them, and none ever will."""
-    from lockstep.adapters.iceberg.folder import sweep_preparation  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.folder import sweep_files  # noqa: PLC0415 - few pipelines have a lake table
 
-    with transaction(at.conn, COMMITTER) as cur:
-        prefixes = moves.prefixes_of(cur, attempt)
-    for place, (_, made, _) in prepared.items():
-        sweep_preparation(made.after, prefixes[place], made.commit_uuid)
+    for _, made, _ in prepared.values():
+        sweep_files(made.files)
         with transaction(at.conn, COMMITTER) as cur:
             moves.swept_prepared(cur, made.commit_uuid)

@@ -10,7 +10,7 @@ from lockstep.core.lake.iceberg import lake_places
 from lockstep.ledger.lake import moves
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import connection
 
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 LAKE = "LOCKSTEP_LAKE"
 
 
-def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
+def open_tables(
+    conn: connection, pipeline: Pipeline, known_before: Mapping[int, LakeTable] | None = None
+) -> dict[int, LakeTable]:
     """Returns the pipeline's lake tables by place, as their pointers show them now. None for a pipeline without one.
 
+    Those of `known_before` whose pointers have not moved are not read again: a metadata file never changes.
     Raises `Refusal` for a table that was made again, or taken back behind the last commit.
     """
     places = lake_places(pipeline.targets)
@@ -42,7 +45,9 @@ def open_tables(conn: connection, pipeline: Pipeline) -> dict[int, LakeTable]:
         }
     found = {}
     for place, (table, address, last, who) in known.items():
-        found[place] = opened = load_table(pipeline.name, table, address)
+        before = (known_before or {}).get(place)
+        opened = before if before and before.address == address else load_table(pipeline.name, table, address)
+        found[place] = opened
         if last and last.table_uuid != opened.uuid:
             raise Refusal(
                 f"{pipeline.name}: {table} is another table than the one of batch {last.batch_id}: its pointer was moved "
@@ -70,8 +75,8 @@ def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Seq
 
 def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:
     """Makes the lake tables that are not there yet, below the warehouse. Returns their names."""
-    from lockstep.adapters.iceberg.data_file import folder_of  # noqa: PLC0415 - few pipelines have a lake table
     from lockstep.adapters.iceberg.schema import make_table  # noqa: PLC0415 - as above
+    from lockstep.adapters.iceberg.store import lake_place  # noqa: PLC0415 - few pipelines have a lake table
 
     made = []
     for place, table in lake_places(pipeline.targets).items():
@@ -81,9 +86,9 @@ def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: S
         if not warehouse:
             raise Refusal(
                 f"{pipeline.name}: where the lake is, nobody has said: {LAKE} is not set",
-                next_command=f"set {LAKE} to file:///PATH, then lockstep migrate {pipeline.name}",
+                next_command=f"set {LAKE} to file:///PATH or s3://BUCKET/PREFIX, then lockstep migrate {pipeline.name}",
             )
-        folder_of(warehouse)
+        lake_place(warehouse)
         address = make_table(f"{warehouse.rstrip('/')}/{table.namespace}/{table.name}", columns[place])
         with transaction(conn, OWNER) as cur:
             moves.make_pointer(cur, table, address)

@@ -66,7 +66,7 @@ def begin_files(cur: cursor, work: StageWork, tables: Mapping[int, LakeTable]) -
     insert_prefix(cur, work.attempt, place, prefix)
     held = set(table.arrow_schema.names)
     columns = tuple(column.name for column in work.columns if column.name in held)
-    return replace(work, lake=LakeWork(prefix, table.arrow_schema.serialize().to_pybytes(), columns))
+    return replace(work, lake=LakeWork(prefix, table.arrow_schema.serialize().to_pybytes(), columns, table.options))
 
 
 def make_folder(work: StageWork) -> None:

@@ -1,4 +1,4 @@
-"""Reads the options of Kafka's and the registry's clients that a variable holds, or names a file with."""
+"""Reads the options of clients that a variable holds, or names a file with: Kafka's, the registry's and the lake's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def kafka_options_given(variable: str, given: str, where: str) -> KafkaOptions:
     """Returns the options of Kafka's client with the contents of their files. `where` says what to correct."""
-    from lockstep.core.kafka_options import kafka_options
+    from lockstep.core.kafka_options import kafka_options  # noqa: PLC0415 - tasks of the lake need none
 
     options = options_of(variable, given)
     try:
