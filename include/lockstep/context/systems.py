@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.context.options import content_of, kafka_options_given, options_of
+from lockstep.adapters.connection.options import content_of, options_of
+from lockstep.context.options import kafka_options_given
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lockstep.adapters import folders
+from lockstep.adapters.connection.options import options_of
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
-from lockstep.context.options import options_of
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
 from lockstep.core.login.mechanisms import TOKEN_URL
