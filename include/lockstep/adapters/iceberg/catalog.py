@@ -143,7 +143,7 @@ class _Rest(RestCatalog):
 
     def _create_session(self) -> Session:
         session: Session = super()._create_session()
-        session.request = partial(session.request, timeout=self._patience)
+        session.request = partial(session.request, timeout=self._patience)  # type: ignore[method-assign]
         return session
 
     def _load_file_io(self, properties: Any = None, location: str | None = None) -> Any:
