@@ -12,7 +12,6 @@ from lockstep.adapters.folders import load
 from lockstep.context.systems import dsn, stores
 from lockstep.targets.stores.stores import results_of
 from stores.conftest import Delivered
-from support.scenes.here import Here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,10 +97,6 @@ def elsewhere(database, kafka, topic, produce, tmp_path, monkeypatch, server):
         drill.end()
 
 
-def more(drill: Elsewhere, count: int) -> None:
+def more(drill: Elsewhere, prefix: str, count: int) -> None:
     """Produces records more. Their keys are new."""
-    drill.send(drill.topic, [(f"m{i}", json.dumps({"id": f"m{i}", "n": i})) for i in range(count)])
-
-
-def here(drill: Elsewhere) -> Here:
-    return Here(drill)
+    drill.send(drill.topic, [(f"{prefix}{i}", json.dumps({"id": f"{prefix}{i}", "n": i})) for i in range(count)])

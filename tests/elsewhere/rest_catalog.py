@@ -48,7 +48,7 @@ class RestCatalogServer:
         self.page: tuple[int, bytes] | None = None
         self.overrides: dict[str, str] = {}
         self.commits: list[tuple[str, int]] = []
-        self.struck = threading.Event()
+        self.struck, self.away_after_commit = threading.Event(), False
         self._lock = threading.Lock()
         self.catalog.create_tables()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -63,6 +63,12 @@ class RestCatalogServer:
     @property
     def uri(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}"
+
+    def waits_for(self, commits: int) -> None:
+        """Waits until so many commits have reached the table, or 10 seconds."""
+        until = time.monotonic() + 10
+        while len(self.commits) < commits and time.monotonic() < until:
+            time.sleep(0.02)
 
     def close(self) -> None:
         self._http.shutdown()
@@ -136,6 +142,8 @@ class RestCatalogServer:
                     document = _error(error, status)
                 if is_commit:
                     server.commits.append((fault, status))
+                    if server.away_after_commit:
+                        server.page = (503, b"")
                 if fault == "drop-after":
                     return self._drop()
                 if fault == "500-after":
