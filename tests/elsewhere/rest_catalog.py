@@ -22,6 +22,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.schema import Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 STATUS = {
@@ -31,6 +32,7 @@ STATUS = {
     NoSuchNamespaceError: 404,
     NoSuchTableError: 404,
 }
+COMMIT_PARTS = 4  # namespaces, its name, tables, its name
 HTML = b"<!doctype html><html><body>Sign in to the guest network</body></html>"
 
 
@@ -38,7 +40,8 @@ class RestCatalogServer:
     """A REST catalog over a folder. `faults` are struck by the next commits, one by each.
 
     `drop-before` and `drop-after` close the connection without an answer, `500-before` and `500-after` answer so,
-    `silent` does nothing for `late` seconds, and `late` commits after them. `hold-N` commits after N tenths of a second.
+    `silent` does nothing for `late` seconds. `overtaking` commits when another commit has been sent, and `overtaken` when
+    another one has reached the table.
     """
 
     def __init__(self, home: Path) -> None:
@@ -48,10 +51,11 @@ class RestCatalogServer:
         self.page: tuple[int, bytes] | None = None
         self.overrides: dict[str, str] = {}
         self.commits: list[tuple[str, int]] = []
+        self.sent = 0
         self.struck, self.away_after_commit = threading.Event(), False
         self._lock = threading.Lock()
         self.catalog.create_tables()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"served": self}))
         self._http.daemon_threads = True
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
@@ -64,10 +68,10 @@ class RestCatalogServer:
     def uri(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}"
 
-    def waits_for(self, commits: int) -> None:
-        """Waits until so many commits have reached the table, or 10 seconds."""
-        until = time.monotonic() + 10
-        while len(self.commits) < commits and time.monotonic() < until:
+    def waits_for(self, holds: Callable[[], Any]) -> None:
+        """Waits until something holds, or for a minute."""
+        until = time.monotonic() + 60
+        while not holds() and time.monotonic() < until:
             time.sleep(0.02)
 
     def close(self) -> None:
@@ -75,94 +79,92 @@ class RestCatalogServer:
         self._http.server_close()
 
     def answer(self, method: str, parts: list[str], body: bytes) -> tuple[int, Any]:
-        """Answers one request, alone. Commits are answered by `commit`."""
+        """Answers one request, alone."""
+        asked = json.loads(body or b"{}")
         with self._lock:
-            catalog = self.catalog
-            match method, parts:
-                case "GET", ["config"]:
-                    return 200, {"defaults": {}, "overrides": self.overrides}
-                case "GET", ["namespaces", space]:
-                    return 200, {"namespace": [space], "properties": catalog.load_namespace_properties(space)}
-                case "POST", ["namespaces"]:
-                    catalog.create_namespace(tuple(json.loads(body)["namespace"]))
-                    return 200, json.loads(body)
-                case "GET", ["namespaces", space, "tables", name]:
-                    return 200, _loaded(catalog.load_table((space, name)))
-                case "POST", ["namespaces", space, "tables"]:
-                    wanted = json.loads(body)
-                    schema = Schema.model_validate(wanted["schema"])
-                    made = catalog.create_table((space, wanted["name"]), schema, properties=wanted["properties"])
-                    return 200, _loaded(made)
-                case "POST", ["namespaces", space, "tables", name]:
-                    asked = CommitTableRequest.model_validate_json(body)
-                    table = catalog.load_table((space, name))
-                    done = catalog.commit_table(table, asked.requirements, asked.updates)
-                    return 200, {
-                        "metadata": json.loads(done.metadata.model_dump_json()),
-                        "metadata-location": done.metadata_location,
-                    }
-        return 404, _error(NoSuchTableError("nothing is here"), 404)
+            try:
+                return 200, self._done(self.catalog, method, parts, asked)
+            except tuple(STATUS) as error:
+                return STATUS[type(error)], _error(error, STATUS[type(error)])
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
+    def commit(self, parts: list[str], body: bytes) -> tuple[int, Any] | None:
+        """Answers one commit, as its fault has it, or not at all."""
+        fault = self.faults.pop(0) if self.faults else ""
+        self.sent += 1
+        mine = self.sent
+        if fault:
+            self.struck.set()
+        if fault in {"drop-before", "silent"}:
+            time.sleep(self.late if fault == "silent" else 0)
+            return None
+        if fault == "500-before":
+            return 500, _error(OSError("broken"), 500)
+        if fault == "overtaking":
+            self.waits_for(lambda: self.sent > mine)
+        if fault == "overtaken":
+            self.waits_for(lambda: self.commits)
+        said = self.answer("POST", parts, body)
+        self.commits.append((fault, said[0]))
+        if self.away_after_commit:
+            self.page = (503, b"")
+        said = (500, _error(OSError("broken"), 500)) if fault == "500-after" else said
+        return None if fault == "drop-after" else said
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802 - as http.server has it
-                self._serve("GET")
+    def _done(self, catalog: SqlCatalog, method: str, parts: list[str], asked: Any) -> Any:
+        match method, parts:
+            case "GET", ["config"]:
+                return {"defaults": {}, "overrides": self.overrides}
+            case "GET", ["namespaces", space]:
+                return {"namespace": [space], "properties": catalog.load_namespace_properties(space)}
+            case "POST", ["namespaces"]:
+                catalog.create_namespace(tuple(asked["namespace"]))
+                return asked
+            case "GET", ["namespaces", space, "tables", name]:
+                return _loaded(catalog.load_table((space, name)))
+            case "POST", ["namespaces", space, "tables"]:
+                schema = Schema.model_validate(asked["schema"])
+                return _loaded(catalog.create_table((space, asked["name"]), schema, properties=asked["properties"]))
+            case "POST", ["namespaces", space, "tables", name]:
+                request = CommitTableRequest.model_validate(asked)
+                catalog.commit_table(catalog.load_table((space, name)), request.requirements, request.updates)
+                return _loaded(catalog.load_table((space, name)))
+        raise NoSuchTableError("nothing is here")
 
-            def do_POST(self) -> None:  # noqa: N802 - as http.server has it
-                self._serve("POST")
 
-            def log_message(self, *_: Any) -> None:
-                pass
+class _Handler(BaseHTTPRequestHandler):
+    served: RestCatalogServer
 
-            def _serve(self, method: str) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                parts = self.path.partition("?")[0].strip("/").split("/")[1:]
-                is_commit = method == "POST" and len(parts) == 4
-                fault = server.faults.pop(0) if is_commit and server.faults else ""
-                if fault:
-                    server.struck.set()
-                if server.page:
-                    return self._say(*server.page)
-                if server.token and self.headers.get("Authorization") != f"Bearer {server.token}":
-                    return self._say(401, json.dumps(_error(PermissionError("token expired"), 401)).encode())
-                if fault == "drop-before":
-                    return self._drop()
-                if fault == "500-before":
-                    return self._say(500, json.dumps(_error(OSError("broken"), 500)).encode())
-                if fault in {"silent", "late"} or fault.startswith("hold-"):
-                    time.sleep(int(fault[5:]) / 10 if fault.startswith("hold-") else server.late)
-                if fault == "silent":
-                    return self._drop()
-                try:
-                    status, document = server.answer(method, parts, body)
-                except tuple(STATUS) as error:
-                    status = STATUS[type(error)]
-                    document = _error(error, status)
-                if is_commit:
-                    server.commits.append((fault, status))
-                    if server.away_after_commit:
-                        server.page = (503, b"")
-                if fault == "drop-after":
-                    return self._drop()
-                if fault == "500-after":
-                    status, document = 500, _error(OSError("broken"), 500)
-                return self._say(status, json.dumps(document).encode())
+    def do_GET(self) -> None:
+        self._serve("GET")
 
-            def _say(self, status: int, body: bytes) -> None:
-                with suppress(OSError):
-                    self.send_response(status)
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
+    def do_POST(self) -> None:
+        self._serve("POST")
 
-            def _drop(self) -> None:
-                with suppress(OSError):
-                    self.connection.shutdown(socket.SHUT_RDWR)
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _serve(self, method: str) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = self.path.partition("?")[0].strip("/").split("/")[1:]
+        said: tuple[int, Any] | None
+        if self.served.page:
+            said = self.served.page
+        elif self.served.token and self.headers.get("Authorization") != f"Bearer {self.served.token}":
+            said = 401, _error(PermissionError("token expired"), 401)
+        elif method == "POST" and len(parts) == COMMIT_PARTS:
+            said = self.served.commit(parts, body)
+        else:
+            said = self.served.answer(method, parts, body)
+        with suppress(OSError):
+            if said is None:
+                self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
-
-        return Handler
+                return
+            text = said[1] if isinstance(said[1], bytes) else json.dumps(said[1]).encode()
+            self.send_response(said[0])
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
 
 
 def _loaded(table: Any) -> dict[str, Any]:

@@ -153,7 +153,10 @@ class _Rest(RestCatalog):
 
 def _refuse_code(properties: Any) -> None:
     if found := next((name for name in properties if RUNS_CODE.search(name)), None):
-        raise Refusal(f"the property {found} of the catalog, or of its table, would run code of another's choice here")
+        raise Refusal(
+            f"the property {found} of the catalog, or of its table, would run code of another's choice here",
+            next_command=f"take {found} out of the catalog's configuration, and of the table's properties",
+        )
 
 
 @contextmanager
