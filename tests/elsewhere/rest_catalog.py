@@ -50,6 +50,7 @@ class RestCatalogServer:
         self.token: str | None = None
         self.page: tuple[int, bytes] | None = None
         self.overrides: dict[str, str] = {}
+        self.config: dict[str, str] = {}
         self.commits: list[tuple[str, int]] = []
         self.sent = 0
         self.struck, self.away_after_commit = threading.Event(), False
@@ -120,15 +121,21 @@ class RestCatalogServer:
                 catalog.create_namespace(tuple(asked["namespace"]))
                 return asked
             case "GET", ["namespaces", space, "tables", name]:
-                return _loaded(catalog.load_table((space, name)))
+                return self._loaded(catalog.load_table((space, name)))
             case "POST", ["namespaces", space, "tables"]:
                 schema = Schema.model_validate(asked["schema"])
-                return _loaded(catalog.create_table((space, asked["name"]), schema, properties=asked["properties"]))
+                return self._loaded(
+                    catalog.create_table((space, asked["name"]), schema, properties=asked["properties"])
+                )
             case "POST", ["namespaces", space, "tables", name]:
                 request = CommitTableRequest.model_validate(asked)
                 catalog.commit_table(catalog.load_table((space, name)), request.requirements, request.updates)
-                return _loaded(catalog.load_table((space, name)))
+                return self._loaded(catalog.load_table((space, name)))
         raise NoSuchTableError("nothing is here")
+
+    def _loaded(self, table: Any) -> dict[str, Any]:
+        document = json.loads(table.metadata.model_dump_json())
+        return {"metadata-location": table.metadata_location, "metadata": document, "config": self.config}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -165,14 +172,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
-
-
-def _loaded(table: Any) -> dict[str, Any]:
-    return {
-        "metadata-location": table.metadata_location,
-        "metadata": json.loads(table.metadata.model_dump_json()),
-        "config": {},
-    }
 
 
 def _error(error: Exception, status: int) -> dict[str, Any]:
