@@ -22,13 +22,13 @@ def test_every_command_answers(elsewhere, lockstep):
     drill = elsewhere()
     drill.server.catalog.drop_table("web.drill")
     assert_refused(lockstep("run", "drill"), "has no table POLARIS.web.drill", "Next: lockstep migrate drill")
-    for arguments in (("migrate", "drill"), ("check", "drill"), ("run", "drill", "--until-idle")):
-        said = lockstep(*arguments)
+    for first in (("migrate", "drill"), ("check", "drill"), ("run", "drill", "--until-idle")):
+        said = lockstep(*first)
         assert said.code == 0, said
     assert drill.counted() == (0, 0)
     stream, offset, batch = drill.rows("_stream, _offset, _batch")[0]
     partition = drill.ask("select partition from lockstep.stream where stream_id = %s", stream)[0][0]
-    for arguments in (
+    answered: tuple[tuple[str, ...], ...] = (
         ("status", "drill"),
         ("batches", "drill"),
         ("batch", str(batch)),
@@ -42,19 +42,21 @@ def test_every_command_answers(elsewhere, lockstep):
         ("migrate", "drill"),
         ("restored", "drill", "--preview"),
         ("replay", "drill", "--batch", str(batch), "--reason", "a test"),
-    ):
+    )
+    for arguments in answered:
         said = lockstep(*arguments)
         assert said.code == 0, (arguments, said)
     assert drill.counted() == (0, 0)
     assert lockstep("verify", "drill", "--deep").code == 0
     batch = drill.rows("_batch")[0][0]
-    assert_refused(lockstep("replay", "drill", "--batch", str(batch), "--preview"), "catalog POLARIS")
-    for arguments in (
+    refused: tuple[tuple[str, ...], ...] = (
+        ("replay", "drill", "--batch", str(batch), "--preview"),
         ("files", "drill"),
         ("blame", "drill", "--key", "r1"),
         ("erase", "drill", "--key", "r1", "--column", "id", "--reason", "a test"),
         ("migrate", "drill", "--propose"),
-    ):
+    )
+    for arguments in refused:
         said = lockstep(*arguments)
         assert said.code != 0, (arguments, said)
         assert said.err.count("\n") == 1, (arguments, said)
