@@ -15,7 +15,7 @@ MUTANTS: list[Mutant] = [
         "a commit elsewhere that holds upon any snapshot",
         "a commit that arrives late would hold behind another one, and double the batch",
         (f"{FAULTS}[few]",),
-        Edit(TABLE, "unmoved = (*change._requirements, ", "unmoved = ("),
+        Edit(TABLE, "unmoved = (*change._requirements, ", "unmoved = (*(), "),
         long=True,
     ),
     one(
