@@ -8,8 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lockstep import Append, AtLeastOnce, Feed, History, Iceberg, Idempotent, Json, PerPartition, Pipeline, Upsert
+from lockstep import (
+    Accumulate,
+    Append,
+    AtLeastOnce,
+    Count,
+    Feed,
+    History,
+    Iceberg,
+    Idempotent,
+    Json,
+    PerPartition,
+    Pipeline,
+    Postgres,
+    Upsert,
+)
 from lockstep.core.errors import BadDefinition
+from lockstep.core.health.ownership import tables_of
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.pipeline.recorded import pipeline_of_document
 
@@ -66,6 +82,52 @@ def test_a_pipeline_without_the_lake_keeps_its_document():
 def test_a_lake_table_is_refused_where_its_promise_cannot_be_kept(make, reason):
     with pytest.raises(BadDefinition, match=reason):
         make(Iceberg("sales.orders"))
+
+
+def test_a_table_elsewhere_is_its_name_with_its_catalog_in_front():
+    table = Iceberg("web.clicks", catalog="POLARIS")
+    assert (str(table), table.namespace, table.name, table.catalog) == (
+        "POLARIS.web.clicks",
+        "web",
+        "clicks",
+        "POLARIS",
+    )
+    assert repr(table) == "Iceberg('web.clicks', catalog='POLARIS')"
+    assert Iceberg("web.clicks").catalog is None
+    for copy in (deepcopy(table), pickle.loads(pickle.dumps(table))):  # noqa: S301 - one's own
+        assert (type(copy), copy) == (Iceberg, table)
+
+
+def test_a_pipeline_into_a_catalog_elsewhere_has_it_as_its_store():
+    made = pipeline(Append(Iceberg("web.clicks", catalog="POLARIS")), guarantee=Idempotent())
+    assert made.store == Catalog("POLARIS")
+    assert made.store.variable == "LOCKSTEP_CATALOG_POLARIS"
+    assert lake_places(made.targets) == {}
+    assert made.document()["store"] == {"kind": "Catalog", "name": "POLARIS"}
+    again = pipeline_of_document(made.document())
+    assert (again, again.target.table.catalog) == (made, "POLARIS")
+    (owned,) = tables_of(made)
+    assert (owned.store, owned.name) == ("POLARIS", "POLARIS.web.clicks")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda t: pipeline(Append(t)), r"guarantee=Idempotent\(\), AtLeastOnce\(\) or AtMostOnce\(\)"),
+        (lambda t: pipeline(Append(t), guarantee=PerPartition()), r"PerPartition\(\) moves results and offsets in one"),
+        (lambda t: pipeline(Upsert(t, key=("order_id",)), guarantee=Idempotent()), "only Append"),
+        (lambda t: pipeline(Accumulate(t, key=("order_id",), totals=(Count("n"),))), "only Append"),
+        (lambda t: pipeline(Append(t, feed=Feed()), guarantee=Idempotent()), "leave feed out"),
+        (lambda t: pipeline(Append(t), guarantee=Idempotent(), store=Postgres("WAREHOUSE")), "leave store out"),
+        (lambda _: pipeline(Append("web.clicks"), guarantee=Idempotent(), store=Catalog("POLARIS")), "leave store out"),
+        (lambda t: pipeline(Append(t), Append(Iceberg("web.clicks")), guarantee=Idempotent()), "catalog|guarantee"),
+        (lambda _: Iceberg("web.clicks", catalog="polaris"), "a name in capitals"),
+        (lambda _: Iceberg("web.clicks", catalog=""), "a name in capitals"),
+    ],
+)
+def test_a_table_elsewhere_is_refused_where_its_promise_cannot_be_kept(make, reason):
+    with pytest.raises(BadDefinition, match=reason):
+        make(Iceberg("web.clicks", catalog="POLARIS"))
 
 
 def test_no_other_target_lies_in_the_schema_of_the_catalog():

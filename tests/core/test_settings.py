@@ -101,6 +101,7 @@ def test_settings_hold_each_address_and_show_no_secret():
         "LOCKSTEP_LAKE_CONFIG": '{"s3.secret-access-key": "s3cret"}',
         "LOCKSTEP_DRIVER_OFFSETS": " 5 ",
         "LOCKSTEP_STORE_LAKE": "/lake",
+        "LOCKSTEP_CATALOG_POLARIS": "{}",
         "SPARK_REMOTE": "sc://spark:15002/;token=s3cret",
         "OTHER": "1",
     }
@@ -115,7 +116,7 @@ def test_settings_hold_each_address_and_show_no_secret():
         lake_options='{"s3.secret-access-key": "s3cret"}',
         spark_remote="sc://spark:15002/;token=s3cret",
         driver_offsets="5",
-        stores={"LAKE": "/lake"},
+        stores={"LAKE": "/lake", "LOCKSTEP_CATALOG_POLARIS": "{}"},
     )
     assert "s3cret" not in repr(settings_of(given))
     assert settings_of({}) == Settings()

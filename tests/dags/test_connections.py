@@ -26,6 +26,7 @@ from lockstep.core.errors import (
     WrongVersion,
 )
 from lockstep.core.kafka_options import kafka_options
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.lake.lake_options import lake_options
 from lockstep.core.pipeline.definition import Files, Postgres
 
@@ -84,11 +85,21 @@ REGISTRY = Connection(
     extra=json.dumps({"timeout": 3}),
 )
 
+CATALOG = Connection(
+    conn_id="lockstep_catalog_polaris",
+    conn_type="http",
+    host="polaris.example",
+    port=8181,
+    login="me",
+    password="p@ss:w",  # noqa: S106 - nobody's
+    extra=json.dumps({"warehouse": "web"}),
+)
+
 
 @pytest.fixture(autouse=True)
 def connections(monkeypatch):
     def get(conn_id: str) -> Connection:
-        for known in (POSTGRES, KAFKA, BY_TOKEN, REGISTRY, STORE, FOLDER, LAKE):
+        for known in (POSTGRES, KAFKA, BY_TOKEN, REGISTRY, STORE, FOLDER, LAKE, CATALOG):
             if known.conn_id == conn_id:
                 return known
         raise AirflowNotFoundException(conn_id)
@@ -102,6 +113,8 @@ def test_a_stores_connection_becomes_its_variable_and_a_missing_one_is_named():
 
     assert asked(Postgres("WAREHOUSE")) == {"LOCKSTEP_STORE_WAREHOUSE": "postgresql://u:pw@w/d"}
     assert asked(Files("invoices")) == {"LOCKSTEP_STORE_FILES": "/results"}
+    given = json.loads(asked(Catalog("POLARIS"))["LOCKSTEP_CATALOG_POLARIS"])
+    assert given == {"uri": "https://polaris.example:8181", "credential": "me:p@ss:w", "warehouse": "web"}
     assert asked(None) == asked(Files("/absolute")) == {}
     with pytest.raises(BadDefinition, match="lockstep_store_lake"):
         asked(Postgres("LAKE"))

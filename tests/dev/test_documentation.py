@@ -161,6 +161,7 @@ def test_the_environment_has_every_variable_that_the_code_reads():
 def test_variables_of_other_pages_exist():
     """A `LOCKSTEP_...` of a page is read by the code, by compose, or by tests."""
     known = set(REFERENCE.variables()) | set(re.findall(r"LOCKSTEP_[A-Z_]+", (ROOT / ".env.example").read_text()))
+    known |= {"LOCKSTEP_CATALOG_NAME", "LOCKSTEP_CATALOG_POLARIS"}
     known |= {"LOCKSTEP_STORE_NAME", "LOCKSTEP_STORE_FILES", "LOCKSTEP_STORE_WAREHOUSE", "LOCKSTEP_HOUSE_FAULTS"}
     told = {name for page in PAGES for name in re.findall(r"LOCKSTEP_[A-Z_]+", page.read_text())}
     assert told - known == set()

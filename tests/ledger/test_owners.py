@@ -415,6 +415,7 @@ def test_one_who_shares_leaves_and_the_other_goes_on_alone(two, topic):
         (["('', 'Public.T', 'a')"], "target_is_qualified"),
         (["('', 't', 'a')"], "target_is_qualified"),
         (["('', 'public.t', 'nobody')"], "target_owner_pipeline_fkey"),
+        (["('POLARIS', 'POLARIS.web.t', 'a')", "('WAREHOUSE', 'POLARIS.web.t', 'b')"], "target_is_qualified"),
     ],
 )
 def test_the_database_refuses_owners_that_do_not_agree(conn, rows, why):

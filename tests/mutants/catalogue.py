@@ -16,6 +16,7 @@ from mutants.of_contents import MUTANTS as CONTENTS
 from mutants.of_debezium import MUTANTS as DEBEZIUM
 from mutants.of_decisions import MUTANTS as DECISIONS
 from mutants.of_definitions import MUTANTS as DEFINITIONS
+from mutants.of_elsewhere import MUTANTS as ELSEWHERE
 from mutants.of_erased_images import MUTANTS as ERASED_IMAGES
 from mutants.of_erasures import MUTANTS as ERASURES
 from mutants.of_evolution import MUTANTS as EVOLUTION
@@ -66,6 +67,7 @@ MUTANTS = [
     *DECISIONS,
     *DEFINITIONS,
     *EDGES,
+    *ELSEWHERE,
     *ERASED_IMAGES,
     *ERASURES,
     *FEEDS,

@@ -18,7 +18,7 @@ FROM_RUNS = re.compile(
 )
 # Secrets that a run needs, but not the programs that it starts. Spark's tasks get theirs by value.
 FROM_PROGRAMS = re.compile(
-    rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN(_PASSWORD_COMMAND)?|STAGER_DSN|(KAFKA|REGISTRY|LAKE)_CONFIG|STORE_.*)|PGPASSWORD"
+    rf"{FROM_RUNS.pattern}|LOCKSTEP_(DSN(_PASSWORD_COMMAND)?|STAGER_DSN|(KAFKA|REGISTRY|LAKE)_CONFIG|STORE_.*|CATALOG_.*)|PGPASSWORD"
 )
 
 # What a program that submits to a cluster may have. The rest would travel to the cluster, or be of no use there.

@@ -9,6 +9,7 @@ from airflow.sdk import get_current_context
 from openlineage.client.facet_v2 import RunFacet
 
 from lockstep.adapters.airflow.names import stats
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.pipeline.names import topic_tags
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.states import Lane
@@ -99,6 +100,8 @@ def _table(at: Context, pipeline: Pipeline, target: Target) -> tuple[str, str]:
             return f"lockstep://{name.lower()}", target.table
         case Files(path):
             return "file", f"{path}/{pipeline.name}"
+        case Catalog(name):
+            return f"lockstep://{name.lower()}", target.table.partition(".")[2]
     known = at.conn.info
     return f"postgres://{known.host}:{known.port}", f"{known.dbname}.{target.table}"
 

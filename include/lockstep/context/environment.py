@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.catalogs import CATALOG_PREFIX
 from lockstep.core.pipeline.stores import STORE_PREFIX
 from lockstep.core.settings import (
     DRIVER_OFFSETS,
@@ -58,7 +59,8 @@ def _read(place: str) -> dict[str, str]:
         raise Refusal(f"{PLACE}: {place} may be read by others than its owner", next_command=f"chmod 600 {place}")
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise _bad(place, "it must be one JSON object whose values are texts")
-    if unknown := sorted(name for name in found if name not in OF_DRIVERS and not name.startswith(STORE_PREFIX)):
+    of_stores = (STORE_PREFIX, CATALOG_PREFIX)
+    if unknown := sorted(name for name in found if name not in OF_DRIVERS and not name.startswith(of_stores)):
         raise _bad(place, f"no driver takes {', '.join(unknown)}")
     return found
 

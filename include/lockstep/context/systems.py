@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.connection.options_given import content_of, kafka_options_given, options_of
+from lockstep.adapters.connection.options import content_of, kafka_options_given, options_of
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from lockstep.core.lake.catalogs import CATALOG_PREFIX
 from lockstep.core.pipeline.stores import STORE_PREFIX
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote i
 class Settings:
     """The outside systems that the environment names. A value is empty if its variable is not set.
 
-    Options are JSON objects, or paths of files with one. `stores` are addresses by name.
+    Options are JSON objects, or paths of files with one. `stores` are addresses by name, and the settings of catalogs by the
+    names of their variables.
     """
 
     dsn: str = field(default="", repr=False)
@@ -62,6 +64,8 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         spark_remote=environ.get(REMOTE, ""),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={
-            name.removeprefix(STORE_PREFIX): value for name, value in environ.items() if name.startswith(STORE_PREFIX)
+            name.removeprefix(STORE_PREFIX): value
+            for name, value in environ.items()
+            if name.startswith((STORE_PREFIX, CATALOG_PREFIX))
         },
     )

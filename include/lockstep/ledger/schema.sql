@@ -593,7 +593,8 @@ create table target_owner (
     since timestamptz not null default clock_timestamp(),
     constraint target_owner_pkey primary key (store, target, pipeline),
     constraint shares_with_others check (pipeline <> all (shared_with)),
-    constraint target_is_qualified check (target ~ '^(lockstep\.)?[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'),
+    constraint target_is_qualified check (target ~ '^(lockstep\.)?[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$' or target ~
+        '^[A-Z][A-Z0-9_]*\.[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$' and split_part(target, '.', 1) = store),
     constraint target_owner_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create unique index one_owner on target_owner (store, target) where shared_with = '{}'::text[];

@@ -13,6 +13,7 @@ from lockstep.adapters.airflow.names import AirflowNotFoundException
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
 from lockstep.core.lake.lake_options import KEY_ID, SECRET_KEY
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.pipeline.stores import Files, connection_of
 from lockstep.core.settings import ENVIRONMENT, LAKE_CONFIG, settings_of
 
@@ -94,7 +95,9 @@ def _dsn(connection: Connection) -> str:
 
 
 def _address(connection: Connection, store: Store) -> str:
-    """Returns a store's address: a URI of libpq, or for files the connection's path."""
+    """Returns a store's address: a URI of libpq, the settings of a catalog, or for files the connection's path."""
+    if isinstance(store, Catalog):
+        return json.dumps(catalog_options(connection))
     return str(connection.extra_dejson.get("path", "")) if isinstance(store, Files) else _dsn(connection)
 
 
@@ -119,6 +122,23 @@ def _lake() -> dict[str, str]:
     if connection.login:
         options |= {KEY_ID: connection.login, SECRET_KEY: connection.password or ""}
     return {"LOCKSTEP_LAKE": address, LAKE_CONFIG: json.dumps(options)}
+
+
+def catalog_options(connection: Connection) -> dict[str, object]:
+    """Returns the settings of a catalog. Login and password are its credential, and a password alone is its token.
+
+    Host, schema and port are the address. The extra holds all other settings.
+    """
+    options: dict[str, object] = dict(connection.extra_dejson)
+    if host := connection.host:
+        port = f":{connection.port}" if connection.port else ""
+        address = host if "://" in host else f"{connection.schema or 'https'}://{host}"
+        options.setdefault("uri", f"{address}{port}")
+    if connection.login:
+        options.setdefault("credential", f"{connection.login}:{connection.password or ''}")
+    elif connection.password:
+        options.setdefault("token", connection.password)
+    return options
 
 
 def registry_variables(connection: Connection) -> tuple[str, dict[str, object]]:

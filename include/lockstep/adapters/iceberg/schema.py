@@ -68,12 +68,8 @@ ICEBERG_WIDER = {"int": ("long",), "float": ("double",)}
 
 def make_table(location: str, columns: Sequence[Column]) -> str:
     """Writes the first metadata of an empty table with these columns. Returns its address, for the table's pointer."""
-    named = [*((name, type_, True) for name, type_ in ORIGIN_FIELDS), *((c.name, c.type, False) for c in columns)]
-    fields = [
-        types.NestedField(place, name, _type(type_), required=required)
-        for place, (name, type_, required) in enumerate(named, 1)
-    ]
-    metadata = new_table_metadata(Schema(*fields), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, location, METRICS)
+    spec, order = UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
+    metadata = new_table_metadata(new_schema(columns), spec, order, location, METRICS)
     address = f"{location}/metadata/00000-{metadata.table_uuid}.metadata.json"
     with store_answers(address):
         ToOutputFile.table_metadata(metadata, FileDoor().new_output(address))
@@ -97,6 +93,15 @@ class FileDoor(PyArrowFileIO):
         """Returns a file to write."""
         self.written.append(location)
         return super().new_output(location)
+def new_schema(columns: Sequence[Column]) -> Schema:
+    """Returns the schema of a new table: where a row comes from, and these columns."""
+    named = [*((name, type_, True) for name, type_ in ORIGIN_FIELDS), *((c.name, c.type, False) for c in columns)]
+    return Schema(
+        *(
+            types.NestedField(place, name, _type(type_), required=required)
+            for place, (name, type_, required) in enumerate(named, 1)
+        )
+    )
 
 
 def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:

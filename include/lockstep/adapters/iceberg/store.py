@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, S3FileSystem
 
 from lockstep.adapters.archive.disk import to_disk
-from lockstep.adapters.connection.options_given import content_of, options_of
+from lockstep.adapters.connection.options import content_of, options_of
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.lake import lake_options as names
 from lockstep.core.lake.lake_options import LakeOptions, lake_options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lockstep.adapters import folders
-from lockstep.adapters.connection.options_given import options_of
+from lockstep.adapters.connection.options import options_of
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems

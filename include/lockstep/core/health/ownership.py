@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.core.health.findings import Check, Judged, problem
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.pipeline.stores import Files, Postgres
 from lockstep.core.pipeline.targets import Upsert, shares
 
@@ -50,7 +51,7 @@ def tables_of(pipeline: Pipeline) -> dict[Table, Target]:
     """Returns the tables that a pipeline writes. Files give none: they lie in a folder of the pipeline's own name."""
     if isinstance(pipeline.store, Files):
         return {}
-    store = pipeline.store.name if isinstance(pipeline.store, Postgres) else OWN_DATABASE
+    store = pipeline.store.name if isinstance(pipeline.store, Postgres | Catalog) else OWN_DATABASE
     return {Table(store, target.table): target for target in pipeline.targets}
 
 

@@ -16,7 +16,7 @@ from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Guarantee
 from lockstep.core.pipeline.limits import Limits, RecordLimits, is_number, refuse_bad_days
 from lockstep.core.pipeline.names import OfTopics, Topics, TopicSource, refuse_bad_name, refuse_bad_topic
 from lockstep.core.pipeline.schedule import behind_after, duration_of, start_of
-from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_keys_elsewhere, refuse_misfit
+from lockstep.core.pipeline.stores import Files, Postgres, Store, refuse_keys_elsewhere, refuse_misfit, store_of
 from lockstep.core.pipeline.targets import (
     Accumulate,
     Append,
@@ -88,8 +88,7 @@ ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "re
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
-BY_SPARK = "spark"
-READ = ("auto", BY_SPARK)
+READ = ("auto", BY_SPARK := "spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +154,7 @@ class Pipeline(OfTopics):
         refuse_bad_topic(self.topic, self.start)
         object.__setattr__(self, "target", in_order_of_source(self.format, self.target))
         refuse_bad_targets(self.target, self.targets, self.name)
+        object.__setattr__(self, "store", store_of(self.targets, self.store))
         if not (is_number(self.max_reject_share) and 0 <= self.max_reject_share <= 1):
             raise BadDefinition(f"max_reject_share is {self.max_reject_share!r}: it must lie between 0 and 1")
         if self.on_violation not in ON_VIOLATION:

@@ -8,6 +8,7 @@ from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Feed, Topic
 from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.lake.iceberg import recorded_table
 from lockstep.core.pipeline.definition import Limits, Pipeline
 from lockstep.core.pipeline.folder import BESIDE
@@ -29,7 +30,7 @@ TARGET_TYPES = (Append, History, Send, Upsert, Accumulate, Windows)
 WINDOW_KINDS = (Tumbling, Hopping, Calendar)
 TOTALS = (Count, Sum, Min, Max)
 GUARANTEES = (PerBatch, PerPartition, Idempotent, AtLeastOnce, AtMostOnce)
-STORES = (Postgres, Files)
+STORES = (Postgres, Files, Catalog)
 
 
 def pipeline_of_document(document: Mapping[str, Any]) -> Pipeline:

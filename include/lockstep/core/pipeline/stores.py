@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import refuse_feed_elsewhere
 from lockstep.core.feed.sends import refuse_odd_send
-from lockstep.core.lake.iceberg import refuse_odd_lake
+from lockstep.core.lake.catalogs import Catalog
+from lockstep.core.lake.iceberg import catalog_elsewhere, refuse_odd_lake
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.targets import Append, History, Send, Upsert
 
@@ -70,7 +71,17 @@ class Files:
         return f"files in {self.path}"
 
 
-Store = Postgres | Files
+Store = Postgres | Files | Catalog
+
+
+def store_of(targets: Sequence[Target], store: Store | None) -> Store | None:
+    """Returns the place of the results: that of the definition, or the catalog elsewhere that a target names."""
+    name = catalog_elsewhere(targets)
+    if name is None and not isinstance(store, Catalog):
+        return store
+    if name is None or store not in {None, Catalog(name)}:
+        raise BadDefinition("store: a table of the lake says with catalog= where it is: leave store out")
+    return Catalog(name)
 
 
 def require_address(pipeline: str, store: Store | None, stores: Mapping[str, str]) -> None:
@@ -78,6 +89,8 @@ def require_address(pipeline: str, store: Store | None, stores: Mapping[str, str
     if store is None or store.variable is None or stores.get(store.variable.removeprefix(STORE_PREFIX)):
         return
     what = "a folder" if isinstance(store, Files) else "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+    if isinstance(store, Catalog):
+        what = """'{"uri": "https://HOST"}', or to the path of a file with such an object"""
     raise Refusal(
         f"{pipeline}: where its {store} is, nobody has said: {store.variable} is not set",
         next_command=f"set {store.variable} to {what}, or under Airflow add the connection {connection_of(store)}",

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2.extras import Json
 
+from lockstep.core.errors import Superseded
 from lockstep.core.records import RESERVED_COLUMNS
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every
+from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,14 @@ def staged_types(cur: cursor, attempt: AttemptId) -> tuple[tuple[str, str], ...]
     reserved = [name for name, _ in RESERVED_COLUMNS]
     cur.execute(Q["staged_types"], {"table": f"{STAGING_SCHEMA}.{attempt.table}", "reserved": reserved})
     return tuple((row.name, row.type) for row in every(cur))
+
+
+def require_owned(cur: cursor, attempt: AttemptId) -> None:
+    """Raises `Superseded` unless the attempt's commit still owns all offsets of its batch."""
+    cur.execute(Q["lost_range"], asdict(attempt))
+    if row := maybe(cur):
+        where = f"stream {row.stream_id} [{row.from_offset}, {row.until_offset})"
+        raise Superseded(f"batch {attempt.batch_id}: {where} is another batch's by now")
 
 
 def confirm(cur: cursor, attempt: AttemptId, effect: Mapping[str, int]) -> None:

@@ -3,6 +3,14 @@
 select r.stream_id, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
 from lockstep.batch_range r where r.batch_id = %(batch_id)s order by r.stream_id
 
+-- name: lost_range
+-- An offset range of a committed batch that it does not own any more, for a replay has taken it over.
+select r.stream_id, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset from lockstep.batch_range r
+where r.batch_id = %(batch_id)s and not exists (
+    select from lockstep.segment g
+    where (g.stream_id, g.batch_id, g.token) = (r.stream_id, r.batch_id, %(token)s) and g.offsets = r.offsets)
+order by r.stream_id limit 1
+
 -- name: epochs
 -- Every stream a pipeline ever had, with the epoch that orders its records among the others'.
 select stream_id, epoch from lockstep.stream where pipeline = %(pipeline)s order by stream_id

@@ -6,12 +6,14 @@ The ledger fences them before they move, and the store while they move.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, transaction
 from lockstep.core.errors import BadData, Refusal
+from lockstep.core.pipeline.guarantees import AtMostOnce
 from lockstep.core.states import BatchState, Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts
@@ -26,6 +28,7 @@ from lockstep.targets.stores.stores import results_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
     from lockstep.steps.context import Context
@@ -87,6 +90,15 @@ def _refuse_lost_timeline(at: Context, delivery: Delivery, newer: NewerArrival) 
     )
 
 
+def _require_still(at: Context, pipeline: Pipeline, attempt: AttemptId) -> None:
+    """Raises `Superseded` unless the ledger still has these offsets for this attempt."""
+    with transaction(at.conn, COMMITTER, lock_seconds=DELIVERY_LOCK_SECONDS) as cur:
+        if isinstance(pipeline.guarantee, AtMostOnce):
+            deliveries.require_owned(cur, attempt)
+        else:
+            attempts.require_newest(cur, attempt)
+
+
 def _take(at: Context, folder: PipelineFolder, attempt: AttemptId, spool: Path) -> Delivery | None:
     pipeline = folder.pipeline
     with transaction(at.conn, COMMITTER, lock_seconds=DELIVERY_LOCK_SECONDS) as cur:
@@ -108,6 +120,8 @@ def _take(at: Context, folder: PipelineFolder, attempt: AttemptId, spool: Path) 
             deliveries.staged_types(cur, attempt),
             require_staged(cur, attempt).rows,
             spool,
+            folder.content_hash(),
+            partial(_require_still, at, pipeline, attempt),
         )
         results_of(pipeline, at.dsn, at.stores).take(cur, delivery)
     reach("deliver.taken")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lockstep.core.errors import Superseded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from psycopg2.extensions import cursor
@@ -40,7 +40,8 @@ class Delivery:
     """The rows of one attempt for these offsets, `count` of them.
 
     They lie in the folder `spool` until they are brought. `columns` are the decoded ones with their staged types.
-    `epochs` order the streams. A replay takes old rows out first.
+    `epochs` order the streams. A replay takes old rows out first. `code` is the hash of the definition. A store that has no
+    fence of its own calls `fence`, which raises `Superseded` if the ledger has given the offsets to another attempt.
     """
 
     pipeline: Pipeline
@@ -51,6 +52,8 @@ class Delivery:
     columns: tuple[tuple[str, str], ...]
     count: int
     spool: Path
+    code: str = ""
+    fence: Callable[[], None] = field(default=lambda: None, compare=False)
 
 
 class Results(Protocol):

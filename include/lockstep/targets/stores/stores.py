@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.connection.options import options_of
 from lockstep.adapters.postgres import Place
+from lockstep.core.errors import Refusal
+from lockstep.core.lake.catalogs import Catalog, catalog_settings
 from lockstep.core.pipeline.definition import Files, Postgres
 from lockstep.core.pipeline.stores import FOLDER, require_address
 from lockstep.targets.stores.warehouse import Warehouse, own_database
@@ -30,3 +33,17 @@ def results_of(pipeline: Pipeline, dsn: str, stores: Mapping[str, str]) -> Resul
             from lockstep.targets.stores.files import Folder  # noqa: PLC0415 - pyarrow takes a while, and few need it
 
             return Folder(Path(stores.get(FOLDER, "")) / path)
+        case Catalog() as catalog:
+            return _elsewhere(pipeline, catalog, stores[catalog.variable])
+
+
+def _elsewhere(pipeline: Pipeline, catalog: Catalog, given: str) -> Results:
+    settings = catalog_settings(catalog, options_of(catalog.variable, given))
+    try:
+        from lockstep.targets.stores.elsewhere import LakeElsewhere  # noqa: PLC0415 - the extra may be missing
+    except ModuleNotFoundError as error:
+        raise Refusal(
+            f"{pipeline.name}: {catalog} needs the package {error.name}",
+            next_command="pip install 'lockstep-kafka[lake]'",
+        ) from None
+    return LakeElsewhere(settings)

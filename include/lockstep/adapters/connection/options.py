@@ -1,4 +1,4 @@
-"""Reads the options of clients that a variable holds, or names a file with: Kafka's, the registry's and the lake's."""
+"""Reads the options of clients that a variable holds, or names a file with: Kafka's, the registry's, the lake's, catalogs'."""
 
 from __future__ import annotations
 
@@ -11,18 +11,6 @@ from lockstep.core.errors import BadDefinition, Refusal
 
 if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
-
-
-def kafka_options_given(variable: str, given: str, where: str) -> KafkaOptions:
-    """Returns the options of Kafka's client with the contents of their files. `where` says what to correct."""
-    from lockstep.core.kafka_options import kafka_options  # noqa: PLC0415 - tasks of the lake need none
-
-    options = options_of(variable, given)
-    try:
-        found = kafka_options(options)
-    except BadDefinition as error:
-        raise BadDefinition(error.message, next_command=f"{where}, then lockstep doctor") from None
-    return found.inlined(partial(content_of, variable))
 
 
 def options_of(variable: str, given: str) -> dict[str, Any]:
@@ -48,6 +36,18 @@ def content_of(variable: str, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
         raise _bad_options(variable, why) from None
+
+
+def kafka_options_given(variable: str, given: str, where: str) -> KafkaOptions:
+    """Returns the options of Kafka's client with the contents of their files. `where` says what to correct."""
+    from lockstep.core.kafka_options import kafka_options  # noqa: PLC0415 - tasks of the lake need none
+
+    options = options_of(variable, given)
+    try:
+        found = kafka_options(options)
+    except BadDefinition as error:
+        raise BadDefinition(error.message, next_command=f"{where}, then lockstep doctor") from None
+    return found.inlined(partial(content_of, variable))
 
 
 def _bad_options(variable: str, why: str) -> Refusal:

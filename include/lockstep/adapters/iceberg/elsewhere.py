@@ -1,0 +1,173 @@
+"""Appends to a table whose catalog is elsewhere, by one request that holds only if nobody has moved the table."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.table.update import AssertTableUUID
+
+from lockstep.adapters.archive.disk import to_disk
+from lockstep.adapters.iceberg.data_file import folder_of
+from lockstep.adapters.iceberg.folder import READ_BACK, doubled, settle, stream_sums
+from lockstep.adapters.iceberg.schema import store_answers
+from lockstep.adapters.iceberg.table import LakeTable
+from lockstep.core.errors import BadData
+from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of
+from lockstep.core.lake.files import add_sums, prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+
+    from lockstep.adapters.iceberg.catalog import OpenCatalog
+    from lockstep.core.lake.arrivals import Arrival
+    from lockstep.core.lake.files import OffsetSums, Replaced
+
+ROWS_PER_FILE = 2_000_000
+ON_DISK = "file:"
+
+
+class TableElsewhere(LakeTable):
+    """A table as its catalog has told it, once. What it commits holds only for this state."""
+
+    def __init__(self, pipeline: str, catalog: OpenCatalog, table: Table) -> None:
+        self.name = ".".join((catalog.settings.name, *table.name()))
+        self.address = str(table.metadata_location)
+        self._pipeline, self._catalog, self._table = pipeline, catalog, table
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Returns the table's properties."""
+        return dict(self._table.metadata.properties)
+
+    def arrivals(self) -> list[Arrival]:
+        """Returns the deliveries of the pipeline that the snapshots tell of, from the one that readers see backwards."""
+        known = {each.snapshot_id: each for each in self._table.metadata.snapshots}
+        told = (known[each].summary for each in self.snapshots)
+        found = (arrival_in_summary(self._pipeline, of.additional_properties) for of in told if of is not None)
+        return [each for each in found if each is not None]
+
+    def last_arrival(self) -> Arrival | None:
+        """Returns the last delivery by the table's property. A rollback of the snapshots leaves it as it is."""
+        return arrival_in_property(self._pipeline, self.properties)
+
+    def rows_of(self, batch_id: int, within: Sequence[Replaced]) -> int:
+        """Counts the rows of a batch on these offsets."""
+        found = (batch.column("_batch") for batch in self.read(["_batch", "_stream", "_offset"], within))
+        return sum(int(pc.sum(pc.equal(each, batch_id)).as_py() or 0) for each in found)
+
+    def write_files(self, arrival: Arrival, spooled: Iterable[Path], stem: str) -> list[str]:
+        """Writes local files of rows into the table's folder, and reads them back. Returns their addresses.
+
+        Raises `BadData` for a value that no column holds, and for two rows with one key.
+        """
+        prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
+        paths: list[str] = []
+        rows_of: dict[int, _Keys] = {}
+        with store_answers(self.name), ExitStack() as open_file:
+            held = ROWS_PER_FILE
+            for rows in (each for file in spooled for each in pq.ParquetFile(file).iter_batches()):
+                if held >= ROWS_PER_FILE:
+                    open_file.close()
+                    paths.append(f"{prefix}/{stem}-{len(paths)}.parquet")
+                    sink = open_file.enter_context(self._table.io.new_output(paths[-1]).create())
+                    writer = open_file.enter_context(pq.ParquetWriter(sink, self.arrow_schema, compression="zstd"))
+                    held = 0
+                writer.write_batch(self._aligned(arrival, rows))
+                held += rows.num_rows
+                for stream, sums in stream_sums(rows).items():
+                    rows_of.setdefault(stream, _Keys()).add(sums, rows.filter(pc.equal(rows["_stream"], stream)))
+        for stream, keys in rows_of.items():
+            if twice := doubled(keys.places):
+                raise BadData(
+                    f"batch {arrival.batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
+                    next_command=f"lockstep batch {arrival.batch_id}",
+                )
+        if self._read_back(paths) != {stream: keys.sums for stream, keys in rows_of.items()}:
+            raise BadData(
+                f"{self._pipeline}: batch {arrival.batch_id}: the files of {self.name} do not hold the rows that are staged",
+                next_command=f"lockstep batch {arrival.batch_id}",
+            )
+        if self.address.startswith(ON_DISK):
+            for path in paths:
+                to_disk(folder_of(path))
+        return paths
+
+    def commit(
+        self,
+        arrival: Arrival,
+        files: Sequence[str],
+        replaced: Sequence[Replaced],
+        try_uuid: str,
+        summary: dict[str, str],
+    ) -> int:
+        """Adds files, and takes the rows on the replaced offsets out, in one snapshot. Returns the number of those rows.
+
+        The catalog is asked once. It is to hold only if readers still see the snapshot that this table was read at.
+        Raises `LakeMoved` if it does not hold, and `Unreachable` if nobody knows.
+        """
+        prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
+        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{try_uuid}") if replaced else ([], [], 0)
+        with store_answers(self.name):
+            change = self._table.transaction()
+            change.set_properties(property_of(self._pipeline, arrival))
+            snapshot = change.update_snapshot(summary)
+            producer = snapshot.overwrite(UUID(try_uuid)) if drops else snapshot.fast_append()
+            producer.commit_uuid = UUID(try_uuid)
+            for file in drops:
+                producer.delete_data_file(file)
+            for path in (*files, *keeps):
+                producer.append_data_file(parquet_file_to_data_file(self._table.io, self._table.metadata, path))
+            producer.commit()  # stages the snapshot. Nothing is sent yet
+            if self.address.startswith(ON_DISK):
+                settle(self.address, prefix, try_uuid)
+        unmoved = (*change._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))  # noqa: SLF001
+        self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)  # noqa: SLF001 - see OpenCatalog.commit
+        return withdrawn
+
+    def _aligned(self, arrival: Arrival, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows with the columns of the table. Those that only the table has stay empty."""
+        names = set(rows.schema.names)
+        try:
+            arrays = [
+                rows.column(field.name).cast(field.type) if field.name in names else pa.nulls(rows.num_rows, field.type)
+                for field in self.arrow_schema
+            ]
+        except pa.ArrowException as error:
+            raise BadData(
+                f"batch {arrival.batch_id}: a value that no column of {self.name} holds: {str(error).splitlines()[0]}",
+                next_command=f"lockstep batch {arrival.batch_id}",
+            ) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+
+    def _read_back(self, paths: Sequence[str]) -> dict[int, OffsetSums]:
+        found: dict[int, OffsetSums] = {}
+        with store_answers(self.name):
+            for path in paths:
+                with self._table.io.new_input(path).open() as source:
+                    for rows in pq.ParquetFile(source).iter_batches(columns=READ_BACK):
+                        for stream, its in stream_sums(rows).items():
+                            found[stream] = add_sums(found.get(stream), its)
+        return found
+
+
+class _Keys:
+    """The offsets and ordinals of a stream's rows, as they were taken from staging."""
+
+    def __init__(self) -> None:
+        self.sums: OffsetSums | None = None
+        self.places: list[Any] = []
+
+    def add(self, sums: OffsetSums, rows: pa.RecordBatch) -> None:
+        self.sums = add_sums(self.sums, sums)
+        keys = [rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False) for name in ("_offset", "_ordinal")]
+        self.places.append(np.stack(keys))

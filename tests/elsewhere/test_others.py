@@ -1,0 +1,102 @@
+"""Tests overtaken attempts, and the promises of the other guarantees, with a table elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.scenes.here import Here
+
+pytestmark = pytest.mark.long
+VALUES = "_stream, _offset, n, _batch"
+
+
+@pytest.mark.parametrize("point", ["deliver.taken", "deliver.files_written", "deliver.prepared"])
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_zombie_behind_a_newer_attempt_changes_nothing(elsewhere, point, expired):
+    drill = elsewhere()
+    zombie = drill.fork(f"{point}=stop")
+    assert zombie.stopped()
+    here = Here(drill)
+    here.code = lambda value: {"id": value["id"], "n": 1_000}
+    assert here.run(take_over=True).went_on
+    if expired:
+        drill.expire()
+    after = drill.rows(VALUES)
+
+    zombie.go_on()
+    outcome = zombie.wait()
+
+    assert outcome.told["superseded"], outcome
+    assert {n for _, _, n, _ in after} == {1_000}
+    assert drill.rows(VALUES) == after
+    assert drill.counted() == (0, 0)
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_at_most_once_a_zombie_that_wakes_after_a_replay_doubles_nothing(elsewhere, expired):
+    drill = elsewhere("AtMostOnce()")
+    zombie = drill.fork("commit.done_unacknowledged=stop")
+    assert zombie.stopped()
+    Here(drill).replay("1", "1")
+    assert drill.counted() == (0, 0)
+    if expired:
+        drill.expire()
+    after = drill.rows(VALUES)
+
+    zombie.go_on()
+    outcome = zombie.wait()
+
+    assert outcome.kind == "refused"
+    assert "its results may be lost" in outcome.told["error"]
+    assert drill.rows(VALUES) == after
+
+
+def test_at_most_once_a_crash_between_the_moves_loses_doubles_nothing_and_names_what_is_lost(elsewhere):
+    drill = elsewhere("AtMostOnce()")
+    drill.dies_at("commit.done_unacknowledged")
+    drill.finishes()
+    assert drill.counted() == (150, 0)
+    (batch, _), *_ = drill.committed()
+    ok, detail = drill.verified()["what may be lost is named"]
+    assert ok
+    assert detail.count(f"batch {batch} ") == 3, detail
+
+    Here(drill).replay("1", "1")
+
+    assert drill.counted() == (0, 0)
+    assert drill.verified()["what may be lost is named"] == (True, "every delivery was confirmed")
+
+
+@pytest.mark.parametrize("fault", ["drop-before", "drop-after", "overtaken"])
+def test_at_most_once_an_answer_that_is_lost_loses_and_doubles_nothing(elsewhere, fault):
+    drill = elsewhere("AtMostOnce()")
+    drill.server.faults = [fault]
+
+    drill.finishes()
+
+    assert drill.counted() == (0, 0)
+    assert drill.verified()["what may be lost is named"] == (True, "every delivery was confirmed")
+
+
+def test_at_least_once_a_crash_doubles_loses_nothing_and_a_replay_mends_it(elsewhere):
+    drill = elsewhere("AtLeastOnce()")
+    drill.dies_at("deliver.done")
+    drill.finishes()
+    assert drill.counted() == (0, 150)
+    checks = drill.verified()
+    assert all(ok for ok, _ in checks.values()), checks
+    assert "150 rows more than records" in checks["rows are all there"][1]
+
+    Here(drill).replay("1", "1")
+
+    assert drill.counted() == (0, 0)
+
+
+def test_rows_that_somebody_has_deleted_are_named_by_verify(elsewhere):
+    drill = elsewhere()
+    drill.finishes()
+    drill.table.delete("_offset = 3")
+
+    checks = drill.verified(deep=False)
+
+    assert [name for name, (ok, _) in checks.items() if not ok] == ["rows are all there"]

@@ -1,0 +1,65 @@
+"""Mutants of what brings a batch once into a table whose catalog is elsewhere."""
+
+from __future__ import annotations
+
+from mutants.mutant import Edit, Mutant, one
+
+BRING = "tests/elsewhere/test_bring.py::"
+FAULTS = "tests/elsewhere/test_once.py::test_each_batch_is_there_once_at_each_fault_of_an_answer"
+OTHERS = "tests/elsewhere/test_others.py::"
+CORE = "tests/core/test_arrivals.py::"
+STORE, TABLE = "targets/stores/elsewhere.py", "adapters/iceberg/elsewhere.py"
+
+MUTANTS: list[Mutant] = [
+    one(
+        "a commit elsewhere that holds upon any snapshot",
+        "a commit that arrives late would hold behind another one, and double the batch",
+        (f"{FAULTS}[few]",),
+        Edit(TABLE, "unmoved = (*change._requirements, ", "unmoved = (*(), "),
+        long=True,
+    ),
+    one(
+        "pyiceberg's own commit elsewhere",
+        "it is repeated upon the new snapshot, so an attempt that was overtaken would change rows",
+        (f"{OTHERS}test_a_zombie_behind_a_newer_attempt_changes_nothing[False-deliver.prepared]",),
+        Edit(
+            TABLE,
+            "self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)",
+            "change.commit_transaction()",
+        ),
+        long=True,
+    ),
+    one(
+        "the ledger is not asked before a commit elsewhere",
+        "behind a replay whose snapshot has expired, late results would double rows",
+        (f"{OTHERS}test_at_most_once_a_zombie_that_wakes_after_a_replay_doubles_nothing[True]",),
+        Edit(STORE, "                delivery.fence()\n", ""),
+        long=True,
+    ),
+    one(
+        "a property elsewhere is believed",
+        "a rollback takes rows away and leaves the property, so offsets would commit without their rows",
+        (f"{BRING}test_where_only_the_property_tells_of_a_delivery_its_rows_are_counted",),
+        Edit(
+            STORE, "    return table.rows_of(arrival.batch_id, ", "    return True or table.rows_of(arrival.batch_id, "
+        ),
+    ),
+    one(
+        "an earlier attempt is let in elsewhere",
+        "rows of an attempt that was overtaken would take the place of newer ones",
+        (f"{CORE}test_a_later_attempt_for_the_batch_or_its_offsets_is_in_the_way",),
+        Edit("core/lake/arrivals.py", "if each.token > mine.token and (", "if each.token < mine.token and ("),
+    ),
+    one(
+        "what lies on the offsets elsewhere stays",
+        "a replay, and a batch behind an abandoned one, would double rows",
+        (f"{BRING}test_a_later_delivery_takes_the_place_of_what_lies_on_its_offsets",),
+        Edit(STORE, "    replaced = () if _keeps_old(delivery) else ", "    replaced = () if True else "),
+    ),
+    one(
+        "a catalog's answer is repeated with its secret",
+        "a token would stand in logs and in the ledger",
+        (f"{CORE}test_no_secret_is_repeated_or_shown",),
+        Edit("core/lake/catalogs.py", 'line = line.replace(value, "***")', "line = line.replace(value, value)"),
+    ),
+]
