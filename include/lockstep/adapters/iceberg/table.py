@@ -76,6 +76,11 @@ class LakeTable:
         """Returns True if the metadata still has this snapshot, wherever readers are led."""
         return self._table.metadata.snapshot_by_id(snapshot_id) is not None
 
+    @property
+    def ids(self) -> dict[str, int]:
+        """Returns the field ids of the columns."""
+        return {field.name: field.field_id for field in self._table.metadata.schema().fields}
+
     def misfit(self, columns: Sequence[Column]) -> str | None:
         """Says why rows with these columns do not fit the table, or None if they do."""
         return misfit(self._table.metadata, columns)
@@ -105,29 +110,27 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
+        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
+        after, snapshot_id = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
+        counts = (len(files), len(drops), len(keeps), withdrawn)
+        return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts)
+
+    def _prepared(
+        self, commit_uuid: str, drops: Sequence[Any], adds: Sequence[str], summary: Mapping[str, str]
+    ) -> tuple[str, int]:
+        """Writes the metadata of a snapshot without some files and with others. Returns its address and the snapshot."""
         catalog = _Preparing(UUID(commit_uuid))
         table = Table(self._table.name(), self._table.metadata, self.address, self._table.io, catalog)
-        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
         with store_answers(self.name), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
             producer.commit_uuid = UUID(commit_uuid)
             for file in drops:
                 producer.delete_data_file(file)
-            for path in (*files, *keeps):
+            for path in adds:
                 producer.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
             producer.commit()
-        return Prepared(
-            commit_uuid,
-            self.uuid,
-            self.address,
-            str(table.metadata_location),
-            int(table.metadata.current_snapshot_id or 0),
-            len(files),
-            len(drops),
-            len(keeps),
-            withdrawn,
-        )
+        return str(table.metadata_location), int(table.metadata.current_snapshot_id or 0)
 
     def touched(self, replaced: Sequence[Replaced]) -> list[tuple[str, int, bool]]:
         """Returns (path, bytes, whole) of the files that hold replaced rows. A whole file holds no others."""
