@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
-from pyiceberg.manifest import DataFileContent
 
 from lockstep.adapters.iceberg.folder import stream_sums
 from lockstep.adapters.iceberg.keyed_values import held_rows
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.within import any_of, within_ranges
-from lockstep.core.errors import BadData, Refusal
+from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeFile, add_sums
 from lockstep.core.lake.keyed import Held, add_held
 from lockstep.core.lake.lake_findings import SMALL_FILE_BYTES
@@ -104,12 +103,7 @@ class KeyedTable(LakeTable):
     def _holders(self, keys: Keys, replaced: Sequence[Replaced]) -> Iterator[FileScanTask]:
         """Yields the files that hold one of these rows: by bounds, and then by their columns of keys."""
         names = list(dict.fromkeys((*keys.columns, "_stream", "_offset")))
-        for task in self._table.scan(_within(keys, replaced)).plan_files():
-            if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
-                raise Refusal(
-                    f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here",
-                    next_command=f"in Spark: call lockstep.system.rewrite_data_files('{self.name.partition('.')[2]}')",
-                )
+        for task in self._plan(_within(keys, replaced)):
             if any(pc.any(_wanted(rows, keys, replaced)).as_py() for rows in self._scan(task, names)):
                 yield task
 
@@ -135,7 +129,7 @@ class _Rest:
         self._out: Any = None
         self._rows = 0
 
-    def __enter__(self) -> _Rest:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

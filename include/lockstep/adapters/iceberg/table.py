@@ -13,13 +13,12 @@ from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
-from pyiceberg.manifest import DataFileContent
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, arrow_of_field, misfit, postgres_type, store_answers
-from lockstep.adapters.iceberg.within import any_of, bounds_of_files, within_ranges
+from lockstep.adapters.iceberg.within import any_of, bounds_of_files, equality_deletes, within_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
@@ -138,14 +137,15 @@ class LakeTable:
 
     def files(self) -> list[tuple[str, int, int]]:
         """Returns (path, rows, bytes) of each data file of the snapshot that readers see."""
-        found = (task.file for task in self._table.scan().plan_files())
+        found = (task.file for task in self._plan())
         return [(file.file_path, file.record_count, file.file_size_in_bytes) for file in found]
 
     def facts(self, longest: timedelta | None) -> LakeFacts:
         """Returns what `doctor` judges. `longest` is how long files have waited for their commit."""
         given = self._table.metadata.properties
         usual = given.get("write.metadata.metrics.default", "truncate(16)")
-        tasks = list(self._table.scan().plan_files())
+        deletes = equality_deletes(self._table.metadata, self._table.io)
+        tasks = [] if deletes else list(self._plan())
         sizes = [task.file.file_size_in_bytes for task in tasks]
         return LakeFacts(
             self.name,
@@ -153,7 +153,7 @@ class LakeTable:
             len(sizes),
             sum(size < SMALL_FILE_BYTES for size in sizes),
             len(self._table.io.new_input(self.address)),
-            sum(any(d.content == DataFileContent.EQUALITY_DELETES for d in task.delete_files) for task in tasks),
+            len(deletes),
             longest,
         )
 
@@ -170,6 +170,7 @@ class LakeTable:
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
+            self._refuse_equality_deletes()
             for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
@@ -205,12 +206,24 @@ class LakeTable:
 
     def _touched(self, replaced: Sequence[Replaced]) -> Iterator[tuple[FileScanTask, bool]]:
         ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}
-        for task in self._table.scan().plan_files():
-            if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
-                raise Refusal(f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here")
+        for task in self._plan():
             bounds = [bounds_of_files(task.file, ids[name]) for name in ("_stream", "_offset")]
             if is_touched(replaced, *bounds):
                 yield task, holds_replaced_alone(replaced, *bounds)
+
+    def _plan(self, wanted: Any = AlwaysTrue()) -> Iterator[FileScanTask]:  # noqa: B008 - it never changes
+        """Yields the files of the snapshot that readers see, those left out whose bounds hold no wanted row."""
+        self._refuse_equality_deletes()
+        yield from self._table.scan(wanted).plan_files()
+
+    def _refuse_equality_deletes(self) -> None:
+        """Refuses deletes that pyiceberg cannot apply, by the name of their file."""
+        for path in equality_deletes(self._table.metadata, self._table.io):
+            raise Refusal(
+                f"{self.name}: {path} holds equality deletes, which cannot be applied here",
+                next_command=f"in Spark: call lockstep.system.rewrite_data_files('{self.name.partition('.')[2]}', "
+                "options => map('delete-file-threshold', '1'))",
+            )
 
 
 class _Preparing(NoopCatalog):
