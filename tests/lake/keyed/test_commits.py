@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import duckdb
 import psycopg2
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake.keyed.both import LAKE_POINTS, SceneInBoth
 from lake.keyed.conftest import InKeyed
 from lake.test_readers import paths_of
 from lockstep.adapters.folders import load
+from lockstep.adapters.iceberg import folder
 from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import prefix_of
@@ -26,6 +29,7 @@ from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.proof.verify import verify
 from simulation.child import Child
 from simulation.log import BEGINNING, Record
+from simulation.scene import told
 
 
 def moved_to(keyed: Any, address: str, before: str) -> None:
@@ -66,6 +70,7 @@ def raced(monkeypatch: pytest.MonkeyPatch, races: int, act: Any) -> None:
     monkeypatch.setattr(commit_to_lake, "LAKE_PAUSE_SECONDS", 0)
 
 
+@pytest.mark.long
 def test_a_compactor_between_preparation_and_commit_costs_a_try_and_no_key(keyed, monkeypatch):
     keyed.run()
     raced(monkeypatch, 2, lambda: compacted(keyed))
@@ -112,6 +117,18 @@ def test_a_deletion_that_is_forgotten_between_preparation_and_commit_is_prepared
     assert scene.ask("select count(*) from lockstep.lake_prepared where swept_at is not null") == [(1,)]
 
 
+def test_a_file_of_keys_that_the_store_gives_back_otherwise_is_refused(scene, monkeypatch):
+    def without_a_row(local: Path, address: str) -> None:
+        rows = pq.read_table(local, partitioning=None)
+        pq.write_table(rows.slice(1), address.removeprefix("file://"))
+
+    wrote(scene, ("a", 1), ("b", 1))
+    monkeypatch.setattr(folder, "put_file", without_a_row)
+    assert "-keys.parquet does not hold the rows that were written" in told(scene.done)
+    assert scene.rows() == []
+    assert scene.apart() == []
+
+
 def test_two_lanes_that_meet_on_a_key_leave_its_newest_record(scene, monkeypatch):
     """A replay commits between preparation and commit of the live lane."""
     wrote(scene, ("a", 1), ("b", 1))
@@ -137,6 +154,7 @@ def test_two_lanes_that_meet_on_a_key_leave_its_newest_record(scene, monkeypatch
     assert scene.violations() == []
 
 
+@pytest.mark.long
 def test_a_second_row_of_a_key_that_a_stranger_puts_there_is_refused_and_named(keyed):
     keyed.drain()
     table = keyed.table()

@@ -12,7 +12,7 @@ from simulation.alone import alone
 from simulation.test_one_clean_pass import in_any_order
 
 
-@pytest.mark.parametrize("kind", ["keyed", "ordered"])
+@pytest.mark.parametrize("kind", ["keyed", pytest.param("ordered", marks=pytest.mark.long)])
 def test_after_runs_replays_and_fills_in_any_order_both_tables_are_the_same(database, tmp_path, kind):
     seed = random.randrange(1 << 32)  # noqa: S311 - a seed that can be told is the point
     scene = SceneInBoth(database, tmp_path, kind=kind)
@@ -28,4 +28,4 @@ def test_after_runs_replays_and_fills_in_any_order_both_tables_are_the_same(data
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["keyed", "ordered"])
 def test_whatever_happens_in_whatever_order_both_tables_are_the_same(database, kind):
-    alone(both.run, database, kind=kind, examples=15, steps=30)
+    alone(both.run, database, kind=kind, examples=25, steps=40)
