@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import duckdb
@@ -30,6 +29,9 @@ from lockstep.steps.proof.verify import verify
 from simulation.child import Child
 from simulation.log import BEGINNING, Record
 from simulation.scene import told
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def moved_to(keyed: Any, address: str, before: str) -> None:

@@ -31,7 +31,7 @@ def keep_held(cur: cursor, target: str, batch_id: int, changes: Held) -> None:
 
 
 def expected_held(cur: cursor, target: str) -> Held:
-    """Returns what the table must hold of each segment whose offsets are covered."""
+    """Returns what the table must hold of each segment."""
     cur.execute(Q["held"], {"target": target})
     return {(row.batch_id, row.stream_id): (row.rows, int(row.digest)) for row in every(cur)}
 

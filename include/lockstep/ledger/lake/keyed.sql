@@ -12,10 +12,8 @@ delete from lockstep.lake_held h where h.target = %(target)s and (h.rows = 0 and
         and k.expects_batch = h.batch_id and k.stream_id = h.stream_id))
 
 -- name: held
--- What a keyed table must hold of each segment that is covered.
-select h.batch_id, h.stream_id, h.rows, h.digest from lockstep.lake_held h
-join lockstep.coverage c on c.kind = 'batch' and c.batch_id = h.batch_id and c.stream_id = h.stream_id
-where h.target = %(target)s
+-- What a keyed table must hold of each segment.
+select h.batch_id, h.stream_id, h.rows, h.digest from lockstep.lake_held h where h.target = %(target)s
 
 -- name: named_streams
 -- The topic and partition of streams.
