@@ -105,13 +105,16 @@ def made_lake(database, kafka, topic, produce, tmp_path, monkeypatch):
 
     made: list[InLake] = []
 
-    def make(kind: type[InLake], definition: str, place: Path = tmp_path / "lake", address: str = "") -> InLake:
+    def make(
+        kind: type[InLake], definition: str, target_sql: str = "", place: Path = tmp_path / "lake", address: str = ""
+    ) -> InLake:
         address = address or f"file://{place}"
         name, home = topic(partitions=2), tmp_path / "pipelines"
         (home / "drill").mkdir(parents=True)
         (home / "drill" / "__init__.py").write_text(definition.format(topic=name))
-        if definition == DEFINITION:
-            (home / "drill" / "target.sql").write_text(TARGET)
+        target_sql = TARGET if definition == DEFINITION else target_sql
+        if target_sql:
+            (home / "drill" / "target.sql").write_text(target_sql)
         for variable, value in {
             "LOCKSTEP_PIPELINES": home,
             "LOCKSTEP_DSN": database,

@@ -27,6 +27,7 @@ from mutants.of_followed import MUTANTS as FOLLOWED
 from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
+from mutants.of_keyed_lake import MUTANTS as KEYED_LAKE
 from mutants.of_lake import MUTANTS as LAKE
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_logins import MUTANTS as LOGINS
@@ -79,6 +80,7 @@ MUTANTS = [
     *HIDDEN_ROWS,
     *HOSTILE,
     *HOURS,
+    *KEYED_LAKE,
     *LAKE,
     *LEASES,
     *LEDGER,

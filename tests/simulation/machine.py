@@ -47,10 +47,11 @@ class Machine(RuleBasedStateMachine):
     kind = "appended"
     guarantee: Guarantee = PER_BATCH
     dsn = ""
+    made: type[World] = World
 
     @initialize()
     def begin(self) -> None:
-        self.world = World(
+        self.world = self.made(
             self.dsn, Path(tempfile.mkdtemp()), kind=self.kind, guarantee=self.guarantee, records=25, anew=True
         )
         self.steps = 0
@@ -212,9 +213,17 @@ class Machine(RuleBasedStateMachine):
         return {partition: begin}, {partition: begin + span}
 
 
-def run(database: str, *, examples: int, steps: int, kind: str, guarantee: Guarantee = PER_BATCH) -> None:
+def run(
+    database: str,
+    *,
+    examples: int,
+    steps: int,
+    kind: str,
+    guarantee: Guarantee = PER_BATCH,
+    base: type[Machine] = Machine,
+) -> None:
     """Runs so many examples of so many steps. The first broken promise fails, with the shortest way to it."""
-    machine = type("Machine", (Machine,), {"kind": kind, "guarantee": guarantee, "dsn": database})
+    machine = type("Machine", (base,), {"kind": kind, "guarantee": guarantee, "dsn": database})
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -42,6 +42,7 @@ class World(Acts):
     """The pipeline with its log and its ledger. `parts` remembers the content that each stream was opened on."""
 
     feed: Feed | None = None
+    folder_of = staticmethod(folder_of)
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class World(Acts):
         guarantee: Guarantee | None = None,
     ) -> None:
         self.kind = kind
-        self.folder = folder_of(home, kind=kind, records=records, guarantee=guarantee, feed=self.feed)
+        self.folder = self.folder_of(home, kind=kind, records=records, guarantee=guarantee, feed=self.feed)
         self.pipeline = self.folder.pipeline
         self.key = None if isinstance(self.pipeline.first, Append) else "id"
         self.dsn, self.home = dsn, home

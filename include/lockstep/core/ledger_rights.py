@@ -51,7 +51,7 @@ HISTORY_TABLES = (
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", "hidden_batch", "landed", *LAKE_SWEPT, *EVENT_TIME),
+    *("target_owner", "relay", "hidden_batch", "landed", "lake_held", *LAKE_SWEPT, *EVENT_TIME),
 )
 PLANS = (
     "stream",
@@ -84,7 +84,7 @@ RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "land
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", *DEAD, "decision", "delivery", "arrival"),
     "hour_told",
-    *(*LAKE_SWEPT, "lake_file", "lake_commit"),
+    *(*LAKE_SWEPT, "lake_file", "lake_commit", "lake_held"),
     *("stream_time", "judged", "window_state", "late"),
     *CONTENT_TABLES,
     *ERASURES,
@@ -103,6 +103,7 @@ GRANTS = (
         ("lockstep_committer", "DELETE", table)
         for table in (
             *("coverage", "contribution", "claim", "reject", *DEAD, "arrival", "late", "window_state", "hidden_batch"),
+            "lake_held",
         )
     ),
     *(("lockstep_partition", "INSERT", table) for table in RANGES),

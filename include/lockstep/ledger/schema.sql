@@ -1124,6 +1124,19 @@ create table part (
     constraint part_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
 );
 
+-- Rows of a keyed table by the batch and stream that brought them, and the sum of their hashes. Each commit adds what it brings
+-- and takes out what it replaces, under the lock of the table's pointer.
+create table lake_held (
+    target text not null,
+    batch_id bigint not null,
+    stream_id integer not null,
+    rows bigint not null,
+    digest numeric not null,
+    constraint lake_held_pkey primary key (target, batch_id, stream_id),
+    constraint lake_held_batch_id_fkey foreign key (batch_id) references batch(batch_id),
+    constraint lake_held_stream_id_fkey foreign key (stream_id) references stream(stream_id)
+);
+
 -- From a target row's _stream to where it was read.
 create view origin as
 select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, incarnation from stream;

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
-from pyiceberg.manifest import DataFileContent
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
@@ -27,7 +26,7 @@ from lockstep.adapters.iceberg.schema import (
     store_answers,
 )
 from lockstep.adapters.iceberg.store import configured_lake, lake_place
-from lockstep.adapters.iceberg.within import any_of, bounds_of_files, within_ranges
+from lockstep.adapters.iceberg.within import any_of, bounds_of_files, equality_deletes, within_ranges
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
@@ -90,6 +89,11 @@ class LakeTable:
         """Returns True if the metadata still has this snapshot, wherever readers are led."""
         return self._table.metadata.snapshot_by_id(snapshot_id) is not None
 
+    @property
+    def ids(self) -> dict[str, int]:
+        """Returns the field ids of the columns."""
+        return {field.name: field.field_id for field in self._table.metadata.schema().fields}
+
     def misfit(self, columns: Sequence[Column]) -> str | None:
         """Says why rows with these columns do not fit the table, or None if they do."""
         return misfit(self._table.metadata, columns)
@@ -119,31 +123,30 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
-        catalog = _Preparing(UUID(commit_uuid), self._table.metadata)
-        door = FileDoor()
-        table = Table(self._table.name(), without_history(self._table.metadata), self.address, door, catalog)
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
+        after, snapshot_id, written = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
+        counts = (len(files), len(drops), len(keeps), withdrawn)
+        return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts, (*keeps, *written))
+
+    def _prepared(
+        self, commit_uuid: str, drops: Sequence[Any], adds: Sequence[str], summary: Mapping[str, str]
+    ) -> tuple[str, int, list[str]]:
+        """Writes the metadata of a snapshot without some files and with others.
+
+        Returns its address, the snapshot, and what was written for it.
+        """
+        catalog, door = _Preparing(UUID(commit_uuid), self._table.metadata), FileDoor()
+        table = Table(self._table.name(), without_history(self._table.metadata), self.address, door, catalog)
         with store_answers(f"{self.name}: {self.address}"), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
             producer.commit_uuid = UUID(commit_uuid)
             for file in drops:
                 producer.delete_data_file(file)
-            for path in (*files, *keeps):
+            for path in adds:
                 producer.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
             producer.commit()
-        return Prepared(
-            commit_uuid,
-            self.uuid,
-            self.address,
-            str(table.metadata_location),
-            int(table.metadata.current_snapshot_id or 0),
-            len(files),
-            len(drops),
-            len(keeps),
-            withdrawn,
-            (*keeps, *door.written),
-        )
+        return str(table.metadata_location), int(table.metadata.current_snapshot_id or 0), door.written
 
     def touched(self, replaced: Sequence[Replaced]) -> list[tuple[str, int, bool]]:
         """Returns (path, bytes, whole) of the files that hold replaced rows. A whole file holds no others."""
@@ -151,14 +154,15 @@ class LakeTable:
 
     def files(self) -> list[tuple[str, int, int]]:
         """Returns (path, rows, bytes) of each data file of the snapshot that readers see."""
-        found = (task.file for task in self._table.scan().plan_files())
+        found = (task.file for task in self._plan())
         return [(file.file_path, file.record_count, file.file_size_in_bytes) for file in found]
 
     def facts(self, longest: timedelta | None) -> LakeFacts:
         """Returns what `doctor` judges. `longest` is how long files have waited for their commit."""
         given = self._table.metadata.properties
         usual = given.get("write.metadata.metrics.default", "truncate(16)")
-        tasks = list(self._table.scan().plan_files())
+        deletes = equality_deletes(self._table.metadata, self._table.io)
+        tasks = [] if deletes else list(self._plan())
         sizes = [task.file.file_size_in_bytes for task in tasks]
         return LakeFacts(
             self.name,
@@ -166,7 +170,7 @@ class LakeTable:
             len(sizes),
             sum(size < SMALL_FILE_BYTES for size in sizes),
             len(self._table.io.new_input(self.address)),
-            sum(any(d.content == DataFileContent.EQUALITY_DELETES for d in task.delete_files) for task in tasks),
+            len(deletes),
             longest,
         )
 
@@ -183,6 +187,7 @@ class LakeTable:
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(f"{self.name}: {self.address}"):
+            self._refuse_equality_deletes()
             for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
@@ -218,12 +223,24 @@ class LakeTable:
 
     def _touched(self, replaced: Sequence[Replaced]) -> Iterator[tuple[FileScanTask, bool]]:
         ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}
-        for task in self._table.scan().plan_files():
-            if any(file.content == DataFileContent.EQUALITY_DELETES for file in task.delete_files):
-                raise Refusal(f"{self.name}: {task.file.file_path} has equality deletes, which cannot be applied here")
+        for task in self._plan():
             bounds = [bounds_of_files(task.file, ids[name]) for name in ("_stream", "_offset")]
             if is_touched(replaced, *bounds):
                 yield task, holds_replaced_alone(replaced, *bounds)
+
+    def _plan(self, wanted: Any = AlwaysTrue()) -> Iterator[FileScanTask]:  # noqa: B008 - it never changes
+        """Yields the files of the snapshot that readers see, those left out whose bounds hold no wanted row."""
+        self._refuse_equality_deletes()
+        yield from self._table.scan(wanted).plan_files()
+
+    def _refuse_equality_deletes(self) -> None:
+        """Refuses deletes that pyiceberg cannot apply, by the name of their file."""
+        for path in equality_deletes(self._table.metadata, self._table.io):
+            raise Refusal(
+                f"{self.name}: {path} holds equality deletes, which cannot be applied here",
+                next_command=f"in Spark: call lockstep.system.rewrite_data_files('{self.name.partition('.')[2]}', "
+                "options => map('delete-file-threshold', '1'))",
+            )
 
 
 class _Preparing(NoopCatalog):

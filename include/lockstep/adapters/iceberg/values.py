@@ -32,9 +32,9 @@ def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int
 
     A value counts by what it is. Whole numbers of all widths are alike, and so are both widths of a float.
     """
-    hashes = _mixed(np.full(rows.num_rows, ODD))
+    hashes = mixed(np.full(rows.num_rows, ODD))
     for name in (*COORDINATES, *columns):
-        hashes = _mixed(hashes * ODD + _words(rows.column(name)))
+        hashes = mixed(hashes * ODD + words_of(rows.column(name)))
     streams = rows.column("_stream").to_numpy(zero_copy_only=False)
     return {int(stream): _sum(hashes[streams == stream]) for stream in np.unique(streams)}
 
@@ -44,7 +44,7 @@ def _sum(hashes: Words) -> int:
     return (int((hashes >> np.uint64(32)).sum()) << 32) + int((hashes & LOW).sum())
 
 
-def _words(column: pa.Array) -> Words:
+def words_of(column: pa.Array) -> Words:
     """Returns a number of 64 bits for each value."""
     words = _of_values(column)
     return np.where(column.is_null().to_numpy(zero_copy_only=False), NULL_WORD, words) if column.null_count else words
@@ -61,7 +61,7 @@ def _of_values(column: pa.Array) -> Words:
         return words
     if pa.types.is_decimal128(type_):
         halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))]
-        return _mixed(halves[0::2] * ODD) + halves[1::2]
+        return mixed(halves[0::2] * ODD) + halves[1::2]
     if pa.types.is_floating(type_):
         numbers = column.fill_null(0).cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # one zero
         plain: Words = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
@@ -93,7 +93,7 @@ def _texts(values: pa.Array) -> Words:
     places = np.arange(size) - np.repeat(ends - lengths, lengths)
     powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, ODD))
     summed = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * powers[places], dtype=np.uint64)])
-    return _mixed(summed[ends] - summed[ends - lengths] + lengths.astype(np.uint64) * SPREAD[0])
+    return mixed(summed[ends] - summed[ends - lengths] + lengths.astype(np.uint64) * SPREAD[0])
 
 
 def _only(values: pa.Array, wanted: np.ndarray[Any, Any]) -> list[bytes | None]:
@@ -104,7 +104,7 @@ def _long(value: bytes) -> int:
     return int.from_bytes(blake2b(value, digest_size=8).digest())
 
 
-def _mixed(words: Words) -> Words:
+def mixed(words: Words) -> Words:
     """Spreads each bit over all others."""
     words = (words ^ (words >> np.uint64(30))) * SPREAD[0]
     words = (words ^ (words >> np.uint64(27))) * SPREAD[1]

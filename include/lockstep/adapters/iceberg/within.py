@@ -1,4 +1,4 @@
-"""Finds rows of offset ranges: by the bounds of files, in a scan, and among rows that were read."""
+"""Finds rows of offset ranges: by the bounds of files, in a scan, and among rows that were read. Finds odd deletes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, LessThan, Or
+from pyiceberg.manifest import DataFileContent, ManifestContent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,14 @@ def bounds_of_files(file: Any, field: types.NestedField) -> tuple[int, int]:
     found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
     low, high = (None if raw is None else from_bytes(kind, raw) for raw in found)
     return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
+
+
+def equality_deletes(metadata: Any, io: Any) -> list[str]:
+    """Returns the files of other writers that delete rows by value. pyiceberg can neither apply nor plan them."""
+    snapshot = metadata.current_snapshot()
+    deletes = [m for m in snapshot.manifests(io) if m.content == ManifestContent.DELETES] if snapshot else []
+    files = [entry.data_file for manifest in deletes for entry in manifest.fetch_manifest_entry(io)]
+    return [file.file_path for file in files if file.content == DataFileContent.EQUALITY_DELETES]
 
 
 def within_ranges(ranges: Sequence[Replaced]) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.capture.debezium import BY_SOURCE, Debezium
 from lockstep.core.errors import BadDefinition
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.guarantees import PerBatch, PerPartition
 from lockstep.core.pipeline.targets import Keyed, Upsert
 from lockstep.core.records import SOURCE_ORDER
@@ -49,6 +50,11 @@ def _refuse_target(format_: Debezium, target: Target) -> None:
         raise BadDefinition(
             f"target: {type(target).__name__} cannot follow a source that updates and deletes its rows: "
             f"say Upsert({target.table!r}, key={format_.key!r}), or History"
+        )
+    if isinstance(target.table, Iceberg):
+        raise BadDefinition(
+            f"target: {target.table!r} takes no change records: truncations, and values that a change leaves open, need the "
+            "whole table in the database: name a table of the database"
         )
     if target.key != format_.key:
         raise BadDefinition(

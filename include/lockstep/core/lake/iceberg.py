@@ -109,7 +109,7 @@ def database_places(targets: Sequence[Target]) -> dict[int, Target]:
 
 
 def refuse_odd_lake(targets: Sequence[Target], guarantee: Guarantee) -> None:
-    """Refuses a lake table under a guarantee that its catalog cannot keep, and one with a feed."""
+    """Refuses a lake table under a guarantee that its catalog cannot keep, one with a feed, and one with several writers."""
     for target in targets:
         table = target.table
         if not isinstance(table, Iceberg) or table.catalog is None:
@@ -131,4 +131,9 @@ def refuse_odd_lake(targets: Sequence[Target], guarantee: Guarantee) -> None:
             raise BadDefinition(
                 f"target.feed of {table!r}: a feed's images are kept by the database, and the lake's rows are not in it: "
                 "leave feed out"
+            )
+        if getattr(targets[place], "shared_with", ()):
+            raise BadDefinition(
+                f"target.shared_with of {table!r}: one pipeline writes a keyed table of the lake: leave shared_with out, or "
+                "name a table of the database"
             )

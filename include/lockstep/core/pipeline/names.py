@@ -200,7 +200,9 @@ def refuse_bad_table(table: str) -> None:
     if not isinstance(table, str):
         raise BadDefinition(f"target.table is {table!r}: it must be schema.table, in lower case")
     if type(table) is not str:
-        raise BadDefinition(f"target.table is {table!r}: of all targets, only Append keeps its rows in the lake")
+        raise BadDefinition(
+            f"target.table is {table!r}: of all targets, only Append and Upsert keep their rows in the lake"
+        )
     schema, dot, name = table.partition(".")
     if not dot or not IDENTIFIER.match(schema) or not IDENTIFIER.match(name):
         raise BadDefinition(f"target.table {table!r}: it must be schema.table, in lower case")

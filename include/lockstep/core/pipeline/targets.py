@@ -86,7 +86,8 @@ class Upsert:
     """A target in which the newest record of a key is the key's row. A tombstone deletes the row.
 
     The newest record has the highest (`order_by`, stream epoch, offset). `shared_with` names the other pipelines that
-    write this table. Each of them names this one in its own definition, and has the same `feed`.
+    write this table. Each of them names this one in its own definition, and has the same `feed`. A table of the lake is an
+    `Iceberg`.
     """
 
     table: str
@@ -97,7 +98,8 @@ class Upsert:
     feed: Feed | None = None
 
     def __post_init__(self) -> None:
-        refuse_bad_table(self.table)
+        if not isinstance(self.table, Iceberg):
+            refuse_bad_table(self.table)
         refuse_bad_feed(self.feed, self.table)
         refuse_bad_transform(self.transform)
         refuse_bad_key(self.key, *([self.order_by] if self.order_by else []))

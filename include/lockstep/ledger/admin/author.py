@@ -17,7 +17,7 @@ from psycopg2.extensions import encrypt_password, make_dsn
 from lockstep.adapters.postgres import OWNER, TARGETS_ROLE, Place, connect, transaction
 from lockstep.adapters.postgres_words import first_line, last_line
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.lake.iceberg import is_lake_table
+from lockstep.core.lake.iceberg import database_places, is_lake_table
 from lockstep.core.pipeline.targets import Append, History
 from lockstep.ledger.admin.origin_index import index_new_tables
 from lockstep.ledger.admin.version_indexes import guard_new_histories
@@ -108,7 +108,7 @@ def run_as_author(
             cur.execute("select set_config('lockstep.target_sql', %s, true)", (text,))
             cur.execute(Q["run_text"])
             cur.execute(Q["own_names"])
-            index_new_tables(cur, [each.table for each in targets if not isinstance(each, Append)])
+            index_new_tables(cur, [t.table for t in database_places(targets).values() if not isinstance(t, Append)])
             guard_new_histories(cur, [each for each in targets if isinstance(each, History)])
             _refuse_what_waits(cur, pipeline)
             cur.execute(Q["settle"])

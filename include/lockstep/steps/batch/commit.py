@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
-from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
-from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Unreachable
+from lockstep.core.errors import CoverageMoved, LockTimeout, Refusal, Unreachable
 from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.pipeline.definition import AtLeastOnce, AtMostOnce, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.formats import is_marked
@@ -21,15 +19,16 @@ from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import delivery as deliveries
 from lockstep.ledger.batch.parts import attach_parts
-from lockstep.ledger.lake.moves import move_pointers
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.lease import Lease
 from lockstep.steps.attempt.resolve import was_committed
+from lockstep.steps.attempt.target_refusal import refused_by_target
 from lockstep.steps.batch.commit_batch import commit_batch
 from lockstep.steps.batch.deliver import bring_once, deliver_rows, rows_out_of_staging
 from lockstep.steps.feed.announce_changes import open_changes
 from lockstep.steps.lake.commit_to_lake import commit_to_lake
+from lockstep.steps.lake.keyed import move_tables, with_copies
 from lockstep.steps.ranges.close_batch import close_batch
 from lockstep.steps.requests.plan_request import give_up
 from lockstep.steps.windows.move import judge_batch
@@ -37,7 +36,7 @@ from lockstep.targets import publish_staged, withdraw
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from psycopg2.extensions import connection, cursor
 
@@ -150,6 +149,7 @@ def publish_rows(
     effects: dict[str, dict[str, int]] = {}
     ledger.publish_rejects(cur, attempt)
     judge_batch(cur, pipeline, attempt.batch_id)
+    pipeline = with_copies(cur, pipeline, moves or {})
     for place, target in database_places(pipeline.targets).items():
         if place:
             reach("commit.between_targets")
@@ -161,7 +161,7 @@ def publish_rows(
                 reach("replay.old_deleted")
             rows_of = staged_rows(attempt, counts[place], place)
             effects[target.table] = withdrawn | publish_staged(cur, target, rows_of, pipeline.event_time)
-    effects |= move_pointers(cur, attempt, moves) if moves else {}
+    effects = (move_tables(cur, pipeline, attempt, moves) | effects) if moves else effects
     return effects if len(effects) > 1 else effects[pipeline.first.table]
 
 
@@ -169,23 +169,6 @@ def _attach(cur: cursor, pipeline: Pipeline, attempt: AttemptId) -> None:
     """Attaches the parts that tasks have made, if they made any."""
     with refused_by_target(pipeline, attempt, pipeline.first.table):
         attach_parts(cur, pipeline.first.table, attempt)
-
-
-@contextmanager
-def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
-    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint."""
-    try:
-        with server_refusals():
-            yield
-    except BadData as error:
-        error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
-        raise
-    except StatementRefused as refused:
-        raise BadData(
-            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{refused.by_constraint}: {refused.logged}",
-            next_command=f"lockstep batch {attempt.batch_id}",
-            values=refused.values,
-        ) from None
 
 
 def _give_up(at: Context, attempt: AttemptId, reason: str) -> None:

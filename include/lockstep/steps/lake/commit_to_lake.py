@@ -18,6 +18,7 @@ from lockstep.adapters.postgres import COMMITTER, transaction
 from lockstep.core.errors import BadData, LakeMoved, Refusal
 from lockstep.core.lake.files import MAX_RANGES_SIZE, prefix_of, sums_of_files
 from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.keyed import keyed_places
 from lockstep.core.states import BatchState, Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts
@@ -26,6 +27,7 @@ from lockstep.ledger.batch.same_definition import require_promoted, require_same
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.of_tasks import require_in_lake
 from lockstep.ledger.staging.contents import require_staged
+from lockstep.steps.lake.keyed import keyed_move, prepare_keys
 from lockstep.steps.lake.open_tables import open_tables
 
 if TYPE_CHECKING:
@@ -59,15 +61,16 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
     why = ""
     for number in range(LAKE_TRIES):
         tables = open_tables(at.conn, folder.pipeline, tables)
-        prepared = _prepare(at, folder, attempt, files, tables)
-        try:
-            move(prepared)
-        except LakeMoved as moved:
-            why = moved.message
-            _sweep(at, prepared)
-            time.sleep(random.uniform(0, LAKE_PAUSE_SECONDS * (number + 1)))  # noqa: S311 - it keeps writers apart
-        else:
-            return
+        with TemporaryDirectory(prefix="lockstep-") as spool:
+            prepared = _prepare(at, folder, attempt, files, tables, Path(spool))
+            try:
+                move(prepared)
+            except LakeMoved as moved:
+                why = moved.message
+            else:
+                return
+        _sweep(at, prepared)
+        time.sleep(random.uniform(0, LAKE_PAUSE_SECONDS * (number + 1)))  # noqa: S311 - it keeps writers apart
     raise Refusal(
         f"{folder.pipeline.name}: batch {attempt.batch_id} was prepared {LAKE_TRIES} times, and nothing of it was written: "
         f"{why}",
@@ -133,6 +136,8 @@ def _take(
         for place, table in tables.items():
             files = recorded.get(place, [])
             moves.insert_prefix(cur, attempt, place, prefix_of(table.location, attempt.batch_id, attempt.token))
+            if place in keyed_places(folder.pipeline.targets):
+                continue  # what becomes of these rows is up to those that are there when the move is prepared
             if any(file.of_task for file in files):  # tasks have written them, and no row of them is staged
                 taken[place] = (Spooled((), sums_of_files(files)), files)
                 continue
@@ -142,7 +147,7 @@ def _take(
 
 
 def _prepare(
-    at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files, tables: Mapping[int, LakeTable]
+    at: Context, folder: PipelineFolder, attempt: AttemptId, files: Files, tables: Mapping[int, LakeTable], spool: Path
 ) -> Moves:
     """Prepares the move of each table on its present state."""
     from lockstep.adapters.iceberg.folder import settle  # noqa: PLC0415 - few pipelines have a lake table
@@ -160,9 +165,13 @@ def _prepare(
     summary = _summary(folder, attempt, lane, ranges, batches)
     for place, table in tables.items():
         prefix = prefix_of(table.location, attempt.batch_id, attempt.token)
-        prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
+        if place in keyed_places(folder.pipeline.targets):
+            of_keys = keyed_move(folder.pipeline, attempt, place, table, ids[place], spool)
+            prepared: Prepared = prepare_keys(at, of_keys, lane, replaced, summary)
+        else:
+            prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
         settle(prepared.files)
-        made[place] = (names[place], prepared, sum(file.rows for file in files[place]))
+        made[place] = (names[place], prepared, sum(file.rows for file in files.get(place, ())))
         reach("lake.one_metadata_written")
     reach("lake.all_metadata_written")
     return made

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.core.lake.files import OffsetSums, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
+from lockstep.core.lake.keyed import Held, keyed_places
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.of_tasks import expected_digests
+from lockstep.steps.lake.keyed import copy_keys
 from lockstep.steps.lake.open_tables import load_table
+from lockstep.steps.lake.verify_keys import add_batch, as_accounted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.iceberg.table import LakeTable
     from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.staging import AttemptId
 
 AS_READ_BACK = "the lake holds what was read back before the commit"
 AS_WRITTEN = "the lake holds the values that tasks wrote"
@@ -42,36 +47,47 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
     )
 
     checks: list[PromiseCheck] = []
-    targets = list(pipeline.targets)
+    targets, keyed = list(pipeline.targets), keyed_places(pipeline.targets)
     for place, table in places.items():
         address = moves.pointer(cur, pipeline.name, table)
         opened = load_table(pipeline.name, table, address)
         copy = LakeCopy(table.partition(".")[2])
         told = expected_digests(cur, pipeline.name, place)
         values = ValuesOfBatches({batch: columns for (batch, _), (columns, _) in told.items()})
-        make_copy(cur, opened, copy, tell=values.take)
         targets[place] = replace(targets[place], table=copy)
-        found = [
-            _told(cur, table, address),
-            _in_history(cur, table, opened),
-            _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
-            *_as_written(cur, table, told, values.digests),
-        ]
+        if place in keyed:
+            held: Held = {}
+            make_copy(cur, opened, copy, tell=partial(add_batch, held, opened))
+            of_rows = [as_accounted(cur, table, held)]
+        else:
+            make_copy(cur, opened, copy, tell=values.take)
+            of_rows = [
+                _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
+                *_as_written(cur, table, told, values.digests),
+            ]
+        found = [_told(cur, table, address), _in_history(cur, table, opened), *of_rows]
         more = f": {table}" if len(targets) > 1 else ""
         checks += [replace(check, name=f"{check.name}{more}") for check in found]
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0]), checks
 
 
-def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], batch_id: int) -> Pipeline:
-    """Copies the rows of a batch's offsets out of each opened table. Returns the pipeline with the copies as its targets."""
+def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], attempt: AttemptId) -> Pipeline:
+    """Copies the rows of a batch's offsets out of each opened table, and those of its keys out of an upserted one.
+
+    Returns the pipeline with the copies as its targets.
+    """
     if not opened:
         return pipeline
     from lockstep.targets.lake.copy import make_copy  # noqa: PLC0415 - few pipelines have a lake table
 
     targets = list(pipeline.targets)
+    keyed = keyed_places(targets)
     for place, table in opened.items():
+        if place in keyed:
+            targets[place] = copy_keys(cur, table, keyed[place], attempt, place)
+            continue
         copy = LakeCopy(table.name.partition(".")[2])
-        make_copy(cur, table, copy, moves.offsets_to_compare(cur, batch_id))
+        make_copy(cur, table, copy, moves.offsets_to_compare(cur, attempt.batch_id))
         targets[place] = replace(targets[place], table=copy)
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeWork, digests_of_files, prefix_of, sums_of_files
 from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.keyed import keyed_places
 from lockstep.faults import reach
 from lockstep.ledger.lake.moves import insert_prefix
 from lockstep.ledger.lake.of_tasks import is_preview
@@ -48,6 +49,7 @@ def way_into_lake(cur: cursor, folder: PipelineFolder, batch_id: int | None) -> 
     names = " and ".join(places.values())
     reasons = (
         (len(folder.pipeline.targets) > 1, "they go into several targets"),
+        (bool(keyed_places(folder.pipeline.targets)), "the newest of each key is found there"),
         (folder.transforms, "a transform makes them"),
         (folder.expectations is not None, "expectations judge them before"),
         (folder.pipeline.event_time is not None, "their event time is judged before"),

@@ -11,7 +11,7 @@ from lockstep.core.engine import RangeTask
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import ranges
 from lockstep.ledger.staging.suppression import erased_columns
-from lockstep.steps.batch.commit import refused_by_target
+from lockstep.steps.attempt.target_refusal import refused_by_target
 from lockstep.steps.ranges.commit_range import RangeCommits
 from lockstep.targets import straight
 

@@ -131,7 +131,7 @@ def _compare(at: Context, pipeline: Pipeline, attempt: AttemptId, found: Differe
         attempts.require_newest(cur, attempt)
         ledger.require_validated(cur, attempt)
         rows = require_staged(cur, attempt).rows
-        pipeline = copy_offsets(cur, pipeline, in_lake, attempt.batch_id)
+        pipeline = copy_offsets(cur, pipeline, in_lake, attempt)
         for place, target in enumerate(pipeline.targets):
             targets.keep_before(cur, target, attempt, place, pipeline.event_time)
         rejects = targets.rejects_before_and_after(cur, attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from lockstep.ledger.rows import every
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from psycopg2.extensions import cursor
@@ -55,7 +56,7 @@ def spool_rows(
     writer: pq.ParquetWriter | None = None
     held, last = 0, None
     try:
-        with cur.connection.cursor(name="taking") as taking:
+        with _held_by_lake(attempt), cur.connection.cursor(name="taking") as taking:
             taking.itersize = SPOOLED_ROWS
             taking.execute(sql.SQL(Q["open_rows"]).format(columns=columns, rows=rows))
             while some := taking.fetchmany(SPOOLED_ROWS):
@@ -63,16 +64,13 @@ def spool_rows(
                     files.append(folder / f"{place}-{len(files)}.parquet")
                     writer, held = pq.ParquetWriter(files[-1], schema, compression="zstd"), 0
                 last = _last_key(attempt, some, [named.index(name) for name in COORDINATES], last)
-                writer.write_batch(_batch(some, named, schema, attempt.batch_id))
+                values = dict(zip(named, zip(*some, strict=True), strict=True))
+                values["_batch"] = (attempt.batch_id,) * len(some)
+                writer.write_batch(_of_values(values, len(some), schema))
                 held += len(some)
                 if held >= ROWS_PER_FILE:
                     writer.close()
                     writer = None
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise BadData(
-            f"batch {attempt.batch_id}: a value that no column of the lake holds: {str(error).splitlines()[0]}",
-            next_command=f"lockstep batch {attempt.batch_id}",
-        ) from None
     finally:
         if writer is not None:
             writer.close()
@@ -92,13 +90,28 @@ def _last_key(attempt: AttemptId, rows: Sequence[Any], places: Sequence[int], la
     return last
 
 
-def _batch(rows: Sequence[tuple[Any, ...]], names: Sequence[str], schema: pa.Schema, batch_id: int) -> pa.RecordBatch:
-    values = dict(zip(names, zip(*rows, strict=True), strict=True))
-    values["_batch"] = (batch_id,) * len(rows)
+def as_batch(attempt: AttemptId, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    """Returns fetched rows in the types of a lake table. Raises `BadData` for a value that they do not hold."""
+    with _held_by_lake(attempt):
+        return _of_values(dict(zip(schema.names, zip(*rows, strict=True), strict=True)), len(rows), schema)
+
+
+@contextmanager
+def _held_by_lake(attempt: AttemptId) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise BadData(
+            f"batch {attempt.batch_id}: a value that no column of the lake holds: {str(error).splitlines()[0]}",
+            next_command=f"lockstep batch {attempt.batch_id}",
+        ) from None
+
+
+def _of_values(values: dict[str, tuple[Any, ...]], count: int, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [
         pa.array([bytes(v) if isinstance(v, memoryview) else v for v in values[field.name]], field.type)
         if field.name in values
-        else pa.nulls(len(rows), field.type)
+        else pa.nulls(count, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

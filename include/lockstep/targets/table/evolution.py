@@ -11,7 +11,7 @@ from lockstep.adapters.postgres import OWNER, PLANNER, TARGETS_ROLE, become
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.changes.evolution import INDEX, INDEXED, Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
-from lockstep.core.lake.iceberg import Iceberg
+from lockstep.core.lake.iceberg import Iceberg, database_places
 from lockstep.core.pipeline.columns import VERSION_NAMES
 from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
@@ -79,7 +79,7 @@ def missing_indexes(cur: cursor, pipeline: Pipeline) -> list[Change]:
     """Returns the index that each keyed table lacks, by which its rows are found by their record."""
     return [
         Change(target.table, INDEXED, None, INDEX, origin_index(cur, target.table), blocks=False, rewrites=False)
-        for target in pipeline.targets
+        for target in database_places(pipeline.targets).values()
         if not isinstance(target, Append) and lacks_origin_index(cur, target.table)
     ]
 

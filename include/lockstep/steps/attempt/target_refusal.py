@@ -1,0 +1,32 @@
+"""Says in one line why a target does not take the rows of a batch."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
+from lockstep.core.errors import BadData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.staging import AttemptId
+
+
+@contextmanager
+def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
+    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint."""
+    try:
+        with server_refusals():
+            yield
+    except BadData as error:
+        error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
+        raise
+    except StatementRefused as refused:
+        raise BadData(
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{refused.by_constraint}: {refused.logged}",
+            next_command=f"lockstep batch {attempt.batch_id}",
+            values=refused.values,
+        ) from None

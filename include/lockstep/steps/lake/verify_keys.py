@@ -1,0 +1,45 @@
+"""Compares an upserted lake table with the account that its commits have kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockstep.core.lake.keyed import Held, add_held
+from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.lake import moves
+from lockstep.ledger.lake.keyed import expected_held, named_streams
+
+if TYPE_CHECKING:
+    from psycopg2.extensions import cursor
+
+    from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.lake.iceberg import Iceberg
+
+AS_ACCOUNTED = "the lake holds the rows that commits have left"
+
+
+def add_batch(held: Held, table: LakeTable, rows: Any) -> None:
+    """Adds rows that were read from the table to what it holds."""
+    from lockstep.adapters.iceberg.keyed_values import held_rows  # noqa: PLC0415 - few pipelines have a lake table
+
+    add_held(held, held_rows(rows, table.ids))
+
+
+def as_accounted(cur: cursor, table: Iceberg, there: Held) -> PromiseCheck:
+    """Compares the rows of each batch and stream with the account, by number and by sum of their hashes.
+
+    A value that changed, a key that is lost and one that came back are each a difference.
+    """
+    wrong, expected = Wrong(), expected_held(cur, str(table))
+    names = named_streams(cur, {stream for _, stream in there.keys() | expected.keys()})
+    who = moves.last_mover(cur, table)
+    for key in sorted(there.keys() | expected.keys()):
+        found, told = there.get(key, (0, 0)), expected.get(key, (0, 0))
+        if found == told:
+            continue
+        batch, stream = key
+        rows = f"{found[0]} rows are there, {told[0]} were left by commits"
+        said = "other values than were committed, in as many rows" if found[0] == told[0] else rows
+        wrong.add(f"{names.get(stream, f'stream {stream}')} of batch {batch}: {said}; moved last {who}")
+    detail = str(wrong) if wrong.count else f"{sum(rows for rows, _ in there.values())} rows by their hashes"
+    return PromiseCheck(AS_ACCOUNTED, not wrong.count, detail, "contents", str(table))
