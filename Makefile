@@ -78,6 +78,10 @@ test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13 and o
 test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev -m "not long and not server" $(ARGS)
 
+.PHONY: test-yarn
+test-yarn: $(VENV)/.built-dev jars ## DAGs on YARN in both modes, and each part of it killed in turn: docs/clusters.md
+	@$(BIN)/python -m pytest -q tests/cluster/test_yarn.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(VENV)/.built-dev servers ## random input for decoders and the COPY writer, for MINUTES=n; a crash or another value is a failure
 	@LOCKSTEP_FUZZ_SECONDS=$$((60 * $(or $(MINUTES),1))) $(BIN)/python -m pytest -q tests/ledger/test_fuzz.py -m "not long" $(ARGS)

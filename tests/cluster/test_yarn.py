@@ -66,7 +66,9 @@ def house(servers, tmp_path_factory, yarn, bare_python):
         closing(psycopg2.connect(servers.postgres().superuser_dsn)) as admin,
     ):
         admin.autocommit = True
-        admin.cursor().execute(f"create role {login} login password '{STAGER}'; grant lockstep_executor to {login}")
+        admin.cursor().execute(
+            f"drop role if exists {login}; create role {login} login password '{STAGER}'; grant lockstep_executor to {login}"
+        )
         known = {"LOCKSTEP_DSN": made.place.dsn, "LOCKSTEP_KAFKA": made.place.kafka}
         known |= {"LOCKSTEP_PIPELINES": str(made.place.pipelines)}
         known |= {"LOCKSTEP_STAGER_DSN": re.sub(r"//[^@]+@", f"//{login}:{STAGER}@", made.place.dsn)}
@@ -88,7 +90,9 @@ def reading(house, yarn, mode: str, name: str):
 def committed_once(drill, run_id: str) -> None:
     assert drill.over(run_id, seconds=400) == "success"
     assert [state for state, _ in drill.batches()] == ["committed"]
-    assert drill.ask(f"select count(*), count(distinct id), sum(n)::int from public.{drill.name}") == [(150, 150, 11175)]
+    assert drill.ask(f"select count(*), count(distinct id), sum(n)::int from public.{drill.name}") == [
+        (150, 150, 11175)
+    ]
     assert drill.violations() == []
 
 
@@ -162,3 +166,19 @@ def submitter(name: str) -> int:
         if "org.apache.spark.deploy.SparkSubmit" in line and name in line:
             return process.pid
     raise AssertionError(f"no spark-submit for {name}")
+
+
+def test_a_run_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_commits(house, yarn):
+    drill, run_id = reading(house, yarn, "cluster", "ended_by_a_person")
+    house.api.mark(drill.name, run_id, "stage", "failed")
+
+    wait_for(lambda: not yarn.parts(MASTERS["cluster"]), "the application ends", 120)
+    assert drill.ask(
+        "select attempt.state, error from lockstep.attempt join lockstep.batch using (batch_id) where pipeline = %s",
+        drill.name,
+    ) == [("failed", "its task in Airflow was ended")]
+    assert drill.batches() == [("planned", 1)]
+    assert drill.ask(f"select count(*) from public.{drill.name}") == [(0,)]
+
+    drill.mark.unlink()
+    committed_once(drill, drill.trigger())

@@ -49,7 +49,9 @@ class Yarn:
         self._ports = known = list[int]()
         for _ in names:
             known.append(ports.choose(folder, taken=known))
-        self.settings = {f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}" for name, port in zip(names, known)}
+        self.settings = {
+            f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}" for name, port in zip(names, known, strict=True)
+        }
         self.page = f"http://127.0.0.1:{known[-1]}"
         self.settings |= {
             "yarn.scheduler.minimum-allocation-mb": "256",
