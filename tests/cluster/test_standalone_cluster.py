@@ -33,22 +33,6 @@ def house(servers, tmp_path_factory, cluster, bare_python):
         yield made
 
 
-@pytest.fixture(scope="module")
-def growing(servers, tmp_path_factory, cluster, bare_python):
-    """An Airflow whose Spark begins without executors, and asks for them as it has tasks."""
-    conf = tmp_path_factory.mktemp("growing-conf")
-    (conf / "spark-defaults.conf").write_text(
-        "spark.dynamicAllocation.enabled true\n"
-        "spark.dynamicAllocation.shuffleTracking.enabled true\n"
-        "spark.dynamicAllocation.executorIdleTimeout 3s\n"
-        "spark.executor.cores 1\n"
-    )
-    more = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_CONF_DIR": str(conf)}
-    home = tmp_path_factory.mktemp("growing-house")
-    with an_airflow(servers, home, more=more, spark_master=cluster.address) as made:
-        yield made
-
-
 def test_the_engine_travels_to_executors_that_have_not_installed_it(house):
     drill = house.pipeline("travels")
     (house.place.pipelines / "travels" / "transform.py").write_text(WITNESS)
@@ -73,22 +57,3 @@ def test_a_worker_killed_in_mid_read_loses_and_doubles_nothing(house, cluster):
     assert drill.over(run_id, seconds=300) == "success"
     assert [state for state, _ in drill.batches()] == ["committed"]
     assert drill.violations() == []
-
-
-def test_executors_that_come_and_go_as_there_is_work_lose_and_double_nothing(growing, cluster):
-    drill = growing.pipeline("growing", slow=True)
-    master = cluster.folder / "0.log"
-    before = len(master.read_text())
-    run_id = drill.trigger()
-    drill.until_reading()
-    wait_for(
-        lambda: any("pyspark" in processes.command_line(pid) for n in (1, 2) for pid in cluster.family(n)), "it reads"
-    )
-    drill.mark.unlink()
-
-    assert drill.over(run_id, seconds=300) == "success"
-    assert drill.batches() == [("committed", 1)]
-    assert drill.violations() == []
-    assert drill.ask("select count(*), count(distinct id), sum(n)::int from public.growing") == [(150, 150, 11175)]
-    said = master.read_text()[before:]
-    assert "requested executors: Map(Profile: id = 0" in said or "requested to set total executors" in said, said

@@ -55,15 +55,14 @@ class Yarn:
         self.page = f"http://127.0.0.1:{known[-1]}"
         self.settings |= {
             "yarn.scheduler.minimum-allocation-mb": "256",
-            "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
-            "yarn.am.liveness-monitor.expiry-interval-ms": "20000",
+            "yarn.nm.liveness-monitor.expiry-interval-ms": "30000",  # ten minutes otherwise
         }
         self.conf = self._conf("conf", self.settings)
         self.manager: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         self.manager = self._start("resourcemanager.ResourceManager", self.conf)
-        wait_for(lambda: all(map(ports.answers, self._ports)), "the ResourceManager answers", 120)
+        wait_for(lambda: all(map(ports.answers, self._ports)), "the ResourceManager answers", 300)
         self.add_node()
 
     def add_node(self) -> None:
@@ -86,7 +85,7 @@ class Yarn:
         }
         before = self.running()
         self.nodes.append(self._start("nodemanager.NodeManager", self._conf(home.name, there)))
-        wait_for(lambda: self.running() > before, "the node is registered", 120)
+        wait_for(lambda: self.running() > before, "the node is registered", 300)
 
     def running(self) -> int:
         """Returns how many nodes the ResourceManager holds for running."""

@@ -54,17 +54,20 @@ MUTANTS = [
         "Spark would refuse it, or upload what the image has already",
         (f"{SUBMITTED}test_each_cluster_is_given_the_job_as_it_takes_it_and_no_secret[k8s]",),
         Edit("airflow/job.py", 'f"local://{self.application}"', "self.application"),
+        long=True,
     ),
     one(
         "YARN starts a driver of the same try again",
         "it would work for an attempt that is over",
         (f"{SUBMITTED}test_each_cluster_is_given_the_job_as_it_takes_it_and_no_secret[yarn]",),
         Edit("airflow/job.py", '"spark.yarn.maxAppAttempts": "1", ', ""),
+        long=True,
     ),
     one(
         "an application of YARN is ended by Airflow's own way",
         "its program would get the ledger's password, and most machines do not have it",
         f"{SUBMITTED}test_an_application_of_yarn_is_ended_behind_its_attempt_and_by_a_program_without_secrets",
         Edit("airflow/job.py", "elif application:", "elif not application:"),
+        long=True,
     ),
 ]
