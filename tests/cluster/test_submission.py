@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 from airflow.providers.apache.spark.hooks import spark_submit
 
 from lockstep.adapters.airflow.names import AirflowException
