@@ -150,3 +150,22 @@ def test_a_driver_that_was_overtaken_ends_itself(house, there):
     assert psutil.wait_procs(old, 60)[1] == []
     assert drill.over(run_id, seconds=600) == "success"
     committed_once(drill)
+
+
+def test_a_task_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_commits(house, there):
+    drill = house.pipeline("ended_by_a_person", slow=True)
+    run_id = drill.trigger()
+    wait_for(drill.reads, "Spark reads", 400)
+    wait_for(lambda: parts(there, TASK), "a task reads", 300)
+    house.api.mark(drill.name, run_id, "stage", "failed")
+
+    wait_for(lambda: not parts(there, DRIVER), "the driver ends", 120)
+    ours = "lockstep.attempt join lockstep.batch using (batch_id) where pipeline = %s"
+    found = drill.ask(f"select attempt.state, error from {ours}", drill.name)
+    assert found == [("failed", "its task in Airflow was ended")]
+    assert drill.batches() == [("planned", 1)]
+    assert drill.ask(f"select count(*) from public.{drill.name}") == [(0,)]
+
+    drill.mark.unlink()
+    assert drill.over(drill.trigger(), seconds=600) == "success"
+    committed_once(drill)

@@ -6,6 +6,7 @@ from mutants.mutant import Drop, Edit, one
 
 RIGHTS = "tests/ledger/test_executors.py::"
 TOLD = "tests/core/test_submitted.py::"
+SUBMITTED = "tests/cluster/test_submission.py::"
 MADE, STAGED = "ledger/migrations/0066_executors.sql", "for role lockstep_stager in schema lockstep_staging"
 
 MUTANTS = [
@@ -47,5 +48,26 @@ MUTANTS = [
         "a run that was triggered with it would wait for the holder",
         (f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[a try-to take over]",),
         Edit("context/submitted.py", "take_over=TAKE_OVER in arguments,", "take_over=False,"),
+    ),
+    one(
+        "a driver on Kubernetes is looked for on the machine that submits",
+        "Spark would refuse it, or upload what the image has already",
+        (f"{SUBMITTED}test_each_cluster_is_given_the_job_as_it_takes_it_and_no_secret[k8s]",),
+        Edit("airflow/job.py", 'f"local://{self.application}"', "self.application"),
+        long=True,
+    ),
+    one(
+        "YARN starts a driver of the same try again",
+        "it would work for an attempt that is over",
+        (f"{SUBMITTED}test_each_cluster_is_given_the_job_as_it_takes_it_and_no_secret[yarn]",),
+        Edit("airflow/job.py", '"spark.yarn.maxAppAttempts": "1", ', ""),
+        long=True,
+    ),
+    one(
+        "an application of YARN is ended by Airflow's own way",
+        "its program would get the ledger's password, and most machines do not have it",
+        f"{SUBMITTED}test_an_application_of_yarn_is_ended_behind_its_attempt_and_by_a_program_without_secrets",
+        Edit("airflow/job.py", "elif application:", "elif not application:"),
+        long=True,
     ),
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MASTER = "SPARK_MASTER"
 CLUSTER_MODE, PYTHON_RUNNER = "cluster", "org.apache.spark.deploy.PythonRunner"
+STANDALONE_CLIENT, YARN_CLIENT = "org.apache.spark.deploy.Client", "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 MASTER_SECONDS = 60
 
 
@@ -43,7 +44,7 @@ class SparkJobOperator(SparkSubmitOperator):
         if not is_warm(Connection.get(self._conn_id)):
             self._hook = self._get_hook()  # it reads its connection, which the driver is not given
             if self._hook._connection["deploy_mode"] == CLUSTER_MODE:  # noqa: SLF001 - as the hook has resolved it
-                self._submit_to_cluster(self._hook)
+                self._submit_to_cluster()
                 return
             with withheld():
                 super().execute(context)
@@ -54,16 +55,37 @@ class SparkJobOperator(SparkSubmitOperator):
         if job["main"](*(self.application_args or ())) != 0:
             raise AirflowException(f"{self.task_id}: the line above says why")
 
-    def _submit_to_cluster(self, hook: SparkSubmitHook) -> None:
-        """Waits for the driver's end. The submitting program has no secret, and the cluster is given none."""
+    def _submit_to_cluster(self) -> None:
+        """Waits for the driver's end. The submitting program has no secret, and the cluster is given none.
+
+        If the cluster has begun the application, the ledger's answer says what came of it, and the exit code does not.
+        """
         self._runs_there = True
-        if hook._connection["master"].startswith("spark://"):  # noqa: SLF001 - as above
+        self._suit(self._hook._connection["master"])  # noqa: SLF001 - as the hook has resolved it
+        self._hook = hook = self._get_hook()
+        try:
+            hook.submit(self.application, env=of_submitters())
+        except AirflowException as error:
+            if not (hook._yarn_application_id or hook._kubernetes_application_id):  # noqa: SLF001 - as its log says it
+                raise
+            self.log.warning("the cluster's driver did not end well: %s", error)
+
+    def _suit(self, master: str) -> None:
+        """Changes what is submitted to what this kind of cluster takes. Drivers there have our code installed."""
+        self.py_files = None
+        if master.startswith("spark://"):
             # A standalone master starts Java's drivers alone, and PythonRunner is one that starts Python's.
             self.application_args = [self.application, "", *(self.application_args or ())]
-            self.application, self._java_class, self.py_files = (self.jars or "").split(",")[0], PYTHON_RUNNER, None
-            self.conf = (self.conf or {}) | {"spark.standalone.submit.waitAppCompletion": "true"}
-            self._hook = hook = self._get_hook()
-        hook.submit(self.application, env=of_submitters())
+            self.application, self._java_class = (self.jars or "").split(",")[0], PYTHON_RUNNER
+            more = {"spark.standalone.submit.waitAppCompletion": "true"}
+        elif master.startswith("k8s://"):
+            self.application = f"local://{self.application}"
+            self.jars = ",".join(f"local://{jar}" for jar in (self.jars or "").split(","))
+            more = {"spark.kubernetes.submission.waitAppCompletion": "true"}
+        else:
+            # Airflow's next try has its own attempt. A driver that YARN starts again would work for a try that is over.
+            more = {"spark.yarn.maxAppAttempts": "1", "spark.yarn.submit.waitAppCompletion": "true"}
+        self.conf = (self.conf or {}) | more
 
     def on_kill(self) -> None:
         """Ends the task's jobs on Spark. On a cluster, closes the attempt first: its driver then ends itself, too."""
@@ -74,12 +96,20 @@ class SparkJobOperator(SparkSubmitOperator):
             super().on_kill()
             return
         close_attempts()
-        hook, self._hook._should_track_driver_status = self._hook, False  # noqa: SLF001 - it would ask by REST
+        hook, application = self._hook, self._hook._yarn_application_id  # noqa: SLF001 - as its log says it
+        # It would ask the master by REST, and YARN by a program of Hadoop that gets all of this environment.
+        hook._should_track_driver_status, hook._yarn_application_id = False, None  # noqa: SLF001
         hook.on_kill()
         if driver := hook._driver_id:  # noqa: SLF001 - as its log says it
-            program = str(Path(hook._connection["spark_binary"]).with_name("spark-class"))  # noqa: SLF001 - as above
-            kill = [program, "org.apache.spark.deploy.Client", "kill", hook._connection["master"], driver]  # noqa: SLF001
-            subprocess.run(kill, env=of_submitters(), check=False, timeout=MASTER_SECONDS)
+            run_class(hook, STANDALONE_CLIENT, "kill", hook._connection["master"], driver)  # noqa: SLF001 - as above
+        elif application:
+            run_class(hook, YARN_CLIENT, "application", "-kill", application)
+
+
+def run_class(hook: SparkSubmitHook, *command: str) -> None:
+    """Runs a class of Spark's jars beside `spark-submit`, with nothing secret in its environment."""
+    program = str(Path(hook._connection["spark_binary"]).with_name("spark-class"))  # noqa: SLF001 - as it has resolved it
+    subprocess.run([program, *command], env=of_submitters(), check=False, timeout=MASTER_SECONDS)
 
 
 def close_attempts() -> None:

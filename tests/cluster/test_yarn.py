@@ -1,0 +1,184 @@
+"""Tests YARN with the real scheduler of Airflow: the driver beside its task or in a container, and each part may die.
+
+In cluster mode Spark's defaults name the file with the servers. Neither the task nor any argument tells it a password.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from contextlib import closing
+
+import psutil
+import psycopg2
+import pytest
+
+from cluster.conftest import a_python
+from cluster.yarn import Yarn
+from lockstep.core.errors import Refusal
+from lockstep.dev.setup import jars
+from lockstep.installed import CHECKOUT
+from support.oracles.canary import CommandLines, files_holding, tables_holding
+from support.servers.scheduled import an_airflow, kill, wait_for
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+EXECUTOR, TASK = "YarnCoarseGrainedExecutorBackend", "pyspark.daemon"
+MASTERS = {"cluster": "yarn.ApplicationMaster", "client": "yarn.ExecutorLauncher"}
+CONNECTIONS = {"cluster": "spark_default", "client": "spark_beside"}
+STAGER = "canary-of-yarn-executors"
+
+
+@pytest.fixture(scope="module")
+def yarn(tmp_path_factory):
+    try:
+        made = Yarn(tmp_path_factory.mktemp("yarn"))
+    except Refusal as refusal:
+        pytest.skip(f"YARN's servers are not to be had here: {refusal}")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def house(servers, tmp_path_factory, yarn, bare_python):
+    file = tmp_path_factory.mktemp("etc") / "lockstep.json"
+    defaults = {
+        "spark.yarn.jars": f"local:{jars.pyspark_jars()}/*",
+        "spark.yarn.stagingDir": str(yarn.folder / "staging"),
+        "spark.yarn.appMasterEnv.LOCKSTEP_ENVIRONMENT": str(file),
+        "spark.yarn.appMasterEnv.PYSPARK_PYTHON": bare_python,
+        "spark.yarn.appMasterEnv.PYSPARK_DRIVER_PYTHON": a_python(tmp_path_factory.mktemp("at"), CHECKOUT / "include"),
+        "spark.executor.instances": "1",
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "700m",
+    }
+    (file.parent / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in defaults.items()))
+    more = {"HADOOP_CONF_DIR": str(yarn.conf), "SPARK_CONF_DIR": str(file.parent), "PYSPARK_PYTHON": bare_python}
+    for mode, name in CONNECTIONS.items():
+        spark = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": mode}}
+        more[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(spark)
+    home, login = tmp_path_factory.mktemp("yarn-house"), "stages_on_yarn"
+    with (
+        an_airflow(servers, home, more=more) as made,
+        closing(psycopg2.connect(servers.postgres().superuser_dsn)) as admin,
+    ):
+        admin.autocommit = True
+        admin.cursor().execute(
+            f"drop role if exists {login}; create role {login} login password '{STAGER}'; grant lockstep_executor to {login}"
+        )
+        known = {"LOCKSTEP_DSN": made.place.dsn, "LOCKSTEP_KAFKA": made.place.kafka}
+        known |= {"LOCKSTEP_PIPELINES": str(made.place.pipelines)}
+        known |= {"LOCKSTEP_STAGER_DSN": re.sub(r"//[^@]+@", f"//{login}:{STAGER}@", made.place.dsn)}
+        file.write_text(json.dumps(known))
+        file.chmod(0o600)
+        yield made
+        admin.cursor().execute(f"drop role {login}")
+
+
+def reading(house, yarn, mode: str, name: str):
+    """Starts a slow run in this mode. Returns it and its id once a task on an executor reads."""
+    drill = house.pipeline(name, slow=True, spark=CONNECTIONS[mode])
+    run_id = drill.trigger()
+    wait_for(drill.reads, "Spark reads", 300)
+    wait_for(lambda: yarn.parts(TASK), "a task reads", 120)
+    return drill, run_id
+
+
+def committed_once(drill, run_id: str) -> None:
+    assert drill.over(run_id, seconds=400) == "success"
+    assert [state for state, _ in drill.batches()] == ["committed"]
+    assert drill.ask(f"select count(*), count(distinct id), sum(n)::int from public.{drill.name}") == [
+        (150, 150, 11175)
+    ]
+    assert drill.violations() == []
+
+
+def pages(yarn) -> str:
+    """Returns what the pages of the ResourceManager, of its nodes and of Spark's driver show."""
+
+    def page(address: str) -> str:
+        try:
+            with urllib.request.urlopen(address, timeout=20) as opened:  # noqa: S310 - its address is of http
+                return opened.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    paths = ("conf", "cluster", "ws/v1/cluster/info", "ws/v1/cluster/apps", "ws/v1/cluster/nodes", "logs/")
+    shown = "".join(page(f"{yarn.page}/{path}") for path in paths)
+    for application in set(re.findall(r"application_\d+_\d+", shown)):
+        attempts = page(f"{yarn.page}/ws/v1/cluster/apps/{application}/appattempts")
+        shown += attempts + page(f"{yarn.page}/proxy/{application}/environment/")
+    for node in set(re.findall(r'"nodeHTTPAddress":"([\w.:]+)"', shown)):
+        shown += "".join(page(f"http://{node}/{path}") for path in ("conf", "ws/v1/node/containers", "ws/v1/node/apps"))
+    for log in set(re.findall(r'"(?:amContainerLogs|containerLogsLink|logsLink)":"([^"]+)"', shown)):
+        shown += "".join(page(f"{log}/{stream}/?start=0") for stream in ("stdout", "stderr"))
+    return shown
+
+
+@pytest.mark.parametrize("mode", ["cluster", "client"])
+def test_a_dags_batch_is_staged_on_yarn_and_no_password_is_left_there(house, yarn, mode):
+    ledger = house.place.dsn.split(":")[2].split("@")[0]
+    with CommandLines() as lines:
+        drill, run_id = reading(house, yarn, mode, f"yarn_{mode}")
+        assert yarn.parts(MASTERS[mode])
+        assert f"lockstep {drill.name}" in (shown := pages(yarn))
+        drill.mark.unlink()
+        committed_once(drill, run_id)
+    assert drill.batches() == [("committed", 1)]
+    assert [line for line in lines.seen if EXECUTOR.encode() in line]
+    assert any(f"--for\0yarn_{mode}/".encode() in line for line in lines.seen)
+    assert list(yarn.folder.glob("node-*/logs/application_*/container_*/stderr"))
+    assert list(yarn.folder.glob("node-*/local/nmPrivate/**/launch_container.sh"))
+
+    logs = [path for path in (house.airflow.folder / "logs").rglob("*") if path.is_file()]
+    for secret in (ledger, STAGER):
+        assert lines.holding(secret) == []
+        assert files_holding(secret, yarn.folder) == []
+        assert [path for path in logs if secret in path.read_text(errors="replace")] == []
+        assert tables_holding(secret, house.place.dsn, "public", "lockstep", "lockstep_staging") == []
+        assert secret not in shown + pages(yarn)
+
+
+@pytest.mark.parametrize("mode", ["cluster", "client"])
+@pytest.mark.parametrize("victim", ["executor", "master", "node", "task"])
+def test_a_part_of_yarn_that_is_killed_costs_and_doubles_nothing(house, yarn, mode, victim):
+    drill, run_id = reading(house, yarn, mode, f"without_{victim}_{mode}")
+    match victim:
+        case "node":
+            yarn.kill_node()
+            yarn.add_node()
+        case "task":
+            kill(psutil.Process(submitter(drill.name)).ppid())
+        case _:
+            for pid in yarn.parts(EXECUTOR if victim == "executor" else MASTERS[mode]):
+                kill(pid)
+    drill.mark.unlink()
+    committed_once(drill, run_id)
+
+
+def submitter(name: str) -> int:
+    """Returns the pid of the spark-submit that works for this pipeline."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if "org.apache.spark.deploy.SparkSubmit" in line and name in line:
+            return process.pid
+    raise AssertionError(f"no spark-submit for {name}")
+
+
+def test_a_run_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_commits(house, yarn):
+    drill, run_id = reading(house, yarn, "cluster", "ended_by_a_person")
+    house.api.mark(drill.name, run_id, "stage", "failed")
+
+    wait_for(lambda: not yarn.parts(MASTERS["cluster"]), "the application ends", 120)
+    assert drill.ask(
+        "select attempt.state, error from lockstep.attempt join lockstep.batch using (batch_id) where pipeline = %s",
+        drill.name,
+    ) == [("failed", "its task in Airflow was ended")]
+    assert drill.batches() == [("planned", 1)]
+    assert drill.ask(f"select count(*) from public.{drill.name}") == [(0,)]
+
+    drill.mark.unlink()
+    committed_once(drill, drill.trigger())
