@@ -25,7 +25,7 @@ from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from pyiceberg.table import FileScanTask
@@ -105,8 +105,7 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
-        catalog = _Preparing(UUID(commit_uuid))
-        table = Table(self._table.name(), self._table.metadata, self.address, self._table.io, catalog)
+        table = self.change(commit_uuid)
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
         with store_answers(self.name), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
@@ -127,6 +126,18 @@ class LakeTable:
             len(drops),
             len(keeps),
             withdrawn,
+            getattr(table.current_snapshot(), "sequence_number", None),
+        )
+
+    @property
+    def opened(self) -> Table:
+        """Returns the table as pyiceberg reads it."""
+        return self._table
+
+    def change(self, commit_uuid: str) -> Table:
+        """Returns the table of a catalog that writes the next metadata file, and moves nothing."""
+        return Table(
+            self._table.name(), self._table.metadata, self.address, self._table.io, _Preparing(UUID(commit_uuid))
         )
 
     def touched(self, replaced: Sequence[Replaced]) -> list[tuple[str, int, bool]]:
@@ -159,15 +170,20 @@ class LakeTable:
         """Returns the columns with the types of Postgres that hold them exactly."""
         return tuple((field.name, postgres_type(field.field_type)) for field in self._table.metadata.schema().fields)
 
-    def read(self, columns: Sequence[str], within: Sequence[Replaced] | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, columns: Sequence[str], within: Sequence[Replaced] | None = None, without: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yields these columns of the rows that readers see, file by file, with the types of `arrow_schema`.
 
-        With ranges, yields rows of these offsets alone. Files are left out by their bounds.
+        With ranges, yields rows of these offsets alone. Files are left out by their bounds, and those of `without`.
         """
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(self.name):
-            for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
+            scan = self._table.scan(wanted, selected_fields=tuple(columns))
+            tasks = [task for task in scan.plan_files() if task.file.file_path not in without]
+            reading = ArrowScan(self._table.metadata, self._table.io, scan.projection(), wanted)
+            for batch in reading.to_record_batches(tasks):
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
 

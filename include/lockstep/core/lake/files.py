@@ -57,7 +57,7 @@ class LakeWork:
 class Prepared:
     """A written metadata file that no reader sees yet. Its table shows it once the pointer moves to `after`.
 
-    `withdrawn` are rows that the move takes out.
+    `withdrawn` are rows that the move takes out. `sequence` is the order of its snapshot among all of the table.
     """
 
     commit_uuid: str
@@ -69,6 +69,7 @@ class Prepared:
     removed: int
     rewritten: int
     withdrawn: int
+    sequence: int | None = None
 
 
 def prefix_of(location: str, batch_id: int, token: int) -> str:
