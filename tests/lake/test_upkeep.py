@@ -75,7 +75,9 @@ def test_small_files_become_one_and_old_snapshots_go_with_their_files(of_tasks):
         read(outside)
     on_disk = {f"file://{lake.lake}/{path}" for path in lake.files() if "/metadata/" not in path}
     assert on_disk == {path for path in led_to(lake.table()) if "/metadata/" not in path}
-    decided = lake.drill.ask("select detail ->> 'step', who, why from lockstep.decision where kind = 'upkeep' order by 1")
+    decided = lake.drill.ask(
+        "select detail ->> 'step', who, why from lockstep.decision where kind = 'upkeep' order by 1"
+    )
     assert decided == [("expire", "me@here", "a test"), ("merge", "me@here", "a test")]
     assert lake.drill.ask("select count(*) from lockstep.lake_gone where deleted_at is null") == [(0,)]
     again = kept(lake, cutoff)[0]

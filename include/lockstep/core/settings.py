@@ -35,6 +35,7 @@ class Settings:
     registry: str = ""
     registry_options: str = field(default="", repr=False)
     lake: str = ""
+    lake_keep: str = ""
     spark_remote: str = field(default="", repr=False)
     driver_offsets: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,6 +57,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         registry=of("LOCKSTEP_REGISTRY"),
         registry_options=of(REGISTRY_OPTIONS),
         lake=of("LOCKSTEP_LAKE"),
+        lake_keep=of("LOCKSTEP_LAKE_KEEP"),
         spark_remote=environ.get(REMOTE, ""),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={
