@@ -26,6 +26,7 @@ from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_lake import MUTANTS as LAKE
+from mutants.of_lake_upkeep import MUTANTS as LAKE_UPKEEP
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_logins import MUTANTS as LOGINS
 from mutants.of_moves import MUTANTS as MOVES
@@ -76,6 +77,7 @@ MUTANTS = [
     *HOSTILE,
     *HOURS,
     *LAKE,
+    *LAKE_UPKEEP,
     *LEASES,
     *LEDGER,
     *LOGINS,
