@@ -163,6 +163,7 @@ class LakeTable:
             len(self._table.io.new_input(self.address)),
             sum(any(d.content == DataFileContent.EQUALITY_DELETES for d in task.delete_files) for task in tasks),
             longest,
+            len(self._table.metadata.snapshots),
         )
 
     @property
