@@ -80,12 +80,16 @@ def test_many_manifests_become_one_with_the_same_files(table):
     after = LakeTable(NAME, rewrite.prepare_manifests(before, UUID).after)
     assert rewrite.count_manifests(after) == 1
     assert (sorted(after.files()), held(after)) == (sorted(before.files()), held(before))
-    assert held(moved(after, [], Replaced(3, 1, 3), Replaced(4, 1, 3))) == [each for each in held(before) if each[2] > 2]
+    assert held(moved(after, [], Replaced(3, 1, 3), Replaced(4, 1, 3))) == [
+        each for each in held(before) if each[2] > 2
+    ]
 
 
 def test_only_files_that_no_kept_snapshot_holds_go(table):
     before = grown(table, 3)
-    replaced = moved(before, [], Replaced(3, 1, 2), Replaced(4, 1, 2))  # the file of batch 1 is in older snapshots alone
+    replaced = moved(
+        before, [], Replaced(3, 1, 2), Replaced(4, 1, 2)
+    )  # the file of batch 1 is in older snapshots alone
     expired = list(reversed(replaced.snapshots[1:]))
     change, gone = expiry.prepare_expiry(replaced, UUID, expired)
     after = LakeTable(NAME, change.after)

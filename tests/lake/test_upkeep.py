@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,6 @@ from lockstep.core.errors import Refusal
 from lockstep.core.lake.keeping import Upkeep
 from lockstep.ledger.lake.moves import files_of_pipeline
 from lockstep.steps.lake.keep_tables import keep_tables
-from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.proof.verify import verify
 
 if TYPE_CHECKING:

@@ -53,14 +53,20 @@ MUTANTS: list[Mutant] = [
         "files of expired snapshots are deleted though others hold them",
         "rows would be lost",
         (f"{UNITS}test_only_files_that_no_kept_snapshot_holds_go",),
-        Edit("adapters/iceberg/expiry.py", "                left.discard(entry.data_file.file_path)", "                pass"),
+        Edit(
+            "adapters/iceberg/expiry.py",
+            "                left.discard(entry.data_file.file_path)",
+            "                pass",
+        ),
         long=True,
     ),
     one(
         "files that another writer changed are merged",
         "a row that was deleted would come back",
         (f"{UNITS}test_files_that_another_writer_took_out_are_not_merged",),
-        Edit("adapters/iceberg/rewrite.py", "if not all(each in tasks and not", "if () and not all(each in tasks and not"),
+        Edit(
+            "adapters/iceberg/rewrite.py", "if not all(each in tasks and not", "if () and not all(each in tasks and not"
+        ),
         long=True,
     ),
     one(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lockstep.core.lake.files import OffsetSums, add_sums
+from lockstep.core.lake.files import OffsetSums, Replaced, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
 from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.admin.upkeep import streams_with_logs
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.of_tasks import expected_digests
 from lockstep.steps.lake.open_tables import foreign_state, load_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -68,6 +69,16 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
 
 def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], batch_id: int) -> Pipeline:
     """Copies the rows of a batch's offsets out of each opened table. Returns the pipeline with the copies as its targets."""
+    return _copied(cur, pipeline, opened, moves.offsets_to_compare(cur, batch_id))
+
+
+def copy_offset(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], offset: int) -> Pipeline:
+    """Copies the rows of one offset, in every stream, out of each opened table. Returns the pipeline with the copies."""
+    streams = streams_with_logs(cur, pipeline.name)
+    return _copied(cur, pipeline, opened, [Replaced(each.stream_id, offset, offset + 1) for each in streams])
+
+
+def _copied(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], offsets: Sequence[Replaced]) -> Pipeline:
     if not opened:
         return pipeline
     from lockstep.targets.lake.copy import make_copy  # noqa: PLC0415 - few pipelines have a lake table
@@ -75,7 +86,7 @@ def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable
     targets = list(pipeline.targets)
     for place, table in opened.items():
         copy = LakeCopy(table.name.partition(".")[2])
-        make_copy(cur, table, copy, moves.offsets_to_compare(cur, batch_id))
+        make_copy(cur, table, copy, offsets)
         targets[place] = replace(targets[place], table=copy)
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
 
