@@ -31,7 +31,7 @@ UPKEEP_POINTS = [
     "lake.upkeep_swapped",
     "lake.expired_mid_delete",
 ]
-BATCHES, MANY_BATCHES = 200, 300
+BATCHES, MANY_BATCHES, PER_ROUND = 200, 300, 7
 
 
 def free(lake) -> None:
@@ -112,7 +112,7 @@ def test_three_tables_never_differ_under_kills_of_batches_and_of_a_compactor_bes
     number = 0
     for point, of_upkeep in zip(cycle(POINTS), cycle(UPKEEP_POINTS), strict=False):
         number += 1
-        lake.produce(280)
+        lake.produce(40 * PER_ROUND)
         both = [
             (of_upkeep, Child.fork(tmp_path / f"upkeep-{number}", f"{of_upkeep}=kill", compact)),
             (point, Child.fork(tmp_path / f"batch-{number}", f"{point}=kill", work)),
