@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def was_taken_back(table: LakeTable, snapshot_id: int, sequence: int | None) -> bool:
     """Returns True if readers see a state that this snapshot of an earlier commit has not led to.
 
-    An ancestor that is as old, and is not it, proves that. Where older ancestors have expired, nothing does.
+    An ancestor that is as old, and is not it, proves that. Nothing does if older ancestors have expired.
     """
     if snapshot_id in table.snapshots:
         return False

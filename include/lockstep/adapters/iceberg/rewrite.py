@@ -136,7 +136,7 @@ def write_merged(table: LakeTable, path: str, rows: pa.Table) -> None:
 def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path: str) -> Change:
     """Writes the metadata of one snapshot more, with this file in place of others.
 
-    Raises `LakeMoved` if one of them is not in the table any more, or another writer has deleted rows of it.
+    Raises `LakeMoved` if one of them is gone, or another writer has deleted rows of it.
     """
     changing = table.change(commit_uuid)
     tasks = _tasks(changing)

@@ -1,4 +1,4 @@
-"""Moves the pointer of one table to what a step of upkeep has prepared, and sweeps steps that nobody goes on with."""
+"""Moves the pointer of one table to what a step of upkeep has prepared. Sweeps steps without an end."""
 
 from __future__ import annotations
 
