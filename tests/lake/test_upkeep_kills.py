@@ -139,7 +139,11 @@ def test_three_tables_never_differ_under_kills_of_batches_and_of_a_compactor_bes
     sweep_lake(lake.at.conn)
     kept(lake)
     assert failed(lake) == []
-    assert unexplained(lake, TABLES) == set()
+    # The other writer sweeps nothing of its own. Ours are below the prefixes, or have the id of a preparation.
+    told = "select commit_uuid::text from lockstep.{}"
+    ids = [row[0] for table in ("lake_prepared", "lake_upkeep") for row in lake.drill.ask(told.format(table))]
+    left = unexplained(lake, TABLES)
+    assert {path for path in left if "/data/lockstep/" in path or any(each in path for each in ids)} == set()
 
 
 @pytest.mark.long

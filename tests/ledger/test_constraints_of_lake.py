@@ -161,7 +161,7 @@ def test_offsets_with_pointer_refuses_upkeep_that_is_not_decided_and_prepared(la
     ("before", "within"), [(DECIDED, STEP + ENDED), (STEP + ENDED, DECIDED)], ids=["decided", "ended"]
 )
 def test_offsets_with_pointer_refuses_a_decision_and_a_step_of_another_transaction(servers, before, within):
-    with servers.database(f"upkept_{os.getpid()}") as dsn, closing(connect(dsn)) as conn:
+    with servers.database(f"upkept_{len(before)}_{os.getpid()}") as dsn, closing(connect(dsn)) as conn:
         ledger = LedgerRows(conn)
         ledger.stream(0)
         ledger.ask(TABLE.format(name="orders"))
