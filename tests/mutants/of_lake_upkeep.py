@@ -8,7 +8,6 @@ CONSTRAINTS = "tests/ledger/test_constraints_of_lake.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_of_the_lake_refuses_by_itself"
 UNDECIDED = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_upkeep_that_is_not_decided_and_prepared"
 ELSEWHEN = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_a_decision_and_a_step_of_another_transaction"
-KEPT = "tests/lake/test_upkeep.py::test_small_files_become_one_and_old_snapshots_go_with_their_files"
 TAKEN_BACK = "tests/lake/test_strangers.py::test_a_table_that_is_taken_back_is_found_by_verify_and_stops_the_next_run"
 DELETER = "tests/lake/test_strangers.py::test_who_deletes_a_row_is_named_behind_later_batches_and_upkeep"
 UNITS = "tests/lake/test_rewrite.py::"
@@ -45,7 +44,7 @@ MUTANTS: list[Mutant] = [
     one(
         "a snapshot that readers were led to since then expires",
         "a reader of the kept days would lose its files",
-        (KEPT,),
+        ("tests/core/test_lake_keeping.py::test_a_snapshot_expires_by_when_readers_were_led_away_from_it",),
         Edit("core/lake/keeping.py", "and until.get(snapshot, at) < before_ms", ""),
         long=True,
     ),
@@ -65,7 +64,9 @@ MUTANTS: list[Mutant] = [
         "a row that was deleted would come back",
         (f"{UNITS}test_files_that_another_writer_took_out_are_not_merged",),
         Edit(
-            "adapters/iceberg/rewrite.py", "if not all(each in tasks and not", "if () and not all(each in tasks and not"
+            "adapters/iceberg/rewrite.py",
+            "if not all(each in tasks and not tasks[each].delete_files for each in gone):",
+            "gone = [each for each in gone if each in tasks]\n    if not gone:",
         ),
         long=True,
     ),
