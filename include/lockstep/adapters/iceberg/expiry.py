@@ -11,7 +11,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from lockstep.adapters.iceberg.data_file import folder_of
 from lockstep.adapters.iceberg.schema import store_answers
-from lockstep.core.lake.keeping import Change, expired_snapshots
+from lockstep.core.lake.keeping import LakeChange, expired_snapshots
 from lockstep.faults import reach
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def due_snapshots(table: LakeTable, before_ms: int) -> list[int]:
     return expired_snapshots(made, shown, named - {None}, before_ms)
 
 
-def prepare_expiry(table: LakeTable, commit_uuid: str, expired: Sequence[int]) -> tuple[Change, list[str]]:
+def prepare_expiry(table: LakeTable, commit_uuid: str, expired: Sequence[int]) -> tuple[LakeChange, list[str]]:
     """Writes the metadata without these snapshots. Returns the files that only they hold, too."""
     changing = table.change(commit_uuid)
     before = changing.metadata
@@ -50,7 +50,7 @@ def prepare_expiry(table: LakeTable, commit_uuid: str, expired: Sequence[int]) -
             each.statistics_path for each in kept.statistics
         }
         unheld = _without_held(files, kept.snapshots, changing.io)
-    return Change(commit_uuid, table.address, after, kept.current_snapshot_id or 0, (after,)), sorted(unheld)
+    return LakeChange(commit_uuid, table.address, after, kept.current_snapshot_id or 0, (after,)), sorted(unheld)
 
 
 def unheld_by(table: LakeTable, files: Collection[str]) -> set[str]:

@@ -17,7 +17,7 @@ from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, store_answers
 from lockstep.adapters.iceberg.values import value_digests
 from lockstep.adapters.iceberg.within import bounds_of_files
 from lockstep.core.errors import BadData, LakeMoved
-from lockstep.core.lake.keeping import Change, SmallFile
+from lockstep.core.lake.keeping import LakeChange, SmallFile
 from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def write_merged(table: LakeTable, path: str, rows: pa.Table) -> None:
         raise BadData(f"{table.name}: {path} does not hold the rows that were written into it")
 
 
-def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path: str) -> Change:
+def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path: str) -> LakeChange:
     """Writes the metadata of one snapshot more, with this file in place of others.
 
     Raises `LakeMoved` if one of them is gone, or another writer has deleted rows of it.
@@ -161,7 +161,7 @@ def count_manifests(table: LakeTable) -> int:
         return sum(m.content == ManifestContent.DATA for m in snapshot.manifests(opened.io)) if snapshot else 0
 
 
-def prepare_manifests(table: LakeTable, commit_uuid: str) -> Change:
+def prepare_manifests(table: LakeTable, commit_uuid: str) -> LakeChange:
     """Writes the metadata of one snapshot more, with the same files in fewer manifests."""
     changing = table.change(commit_uuid)
 
@@ -176,13 +176,13 @@ def prepare_manifests(table: LakeTable, commit_uuid: str) -> Change:
     return _changed(table, changing, commit_uuid, produce)
 
 
-def _changed(table: LakeTable, changing: Table, commit_uuid: str, produce: Any) -> Change:
+def _changed(table: LakeTable, changing: Table, commit_uuid: str, produce: Any) -> LakeChange:
     with store_answers(table.name), changing.transaction() as change:
         producer = produce(change)
         producer.commit()
     written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - pyiceberg keeps them
     after = str(changing.metadata_location)
-    return Change(commit_uuid, table.address, after, int(producer.snapshot_id), (*written, after))
+    return LakeChange(commit_uuid, table.address, after, int(producer.snapshot_id), (*written, after))
 
 
 def _tasks(opened: Table) -> dict[str, FileScanTask]:

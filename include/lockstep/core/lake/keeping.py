@@ -41,7 +41,7 @@ class SmallFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LakeChange:
     """A state of a table that is written and not shown. `files` are those of metadata that it needs alone."""
 
     commit_uuid: str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.changes.person import Person
-    from lockstep.core.lake.keeping import Change
+    from lockstep.core.lake.keeping import LakeChange
 
 Q = queries("lockstep.ledger.lake", "upkeep")
 
@@ -62,7 +62,7 @@ def move_by_decision(
     cur: cursor,
     pipeline: str,
     table: Iceberg,
-    change: Change,
+    change: LakeChange,
     person: Person,
     said: dict[str, Any],
     gone: Sequence[str],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.keeping import Change, Upkeep
+    from lockstep.core.lake.keeping import LakeChange, Upkeep
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
 
@@ -85,7 +85,7 @@ def _merge(step: UpkeepStep, wanted: Upkeep, log_starts: Mapping[int, int]) -> N
     from lockstep.adapters.iceberg import rewrite  # noqa: PLC0415 - as above
     from lockstep.adapters.iceberg.folder import make_prefix, settle  # noqa: PLC0415 - as above
 
-    def prepare(uuid: str, gone: Sequence[str], path: str, now: LakeTable) -> tuple[Change, list[str]]:
+    def prepare(uuid: str, gone: Sequence[str], path: str, now: LakeTable) -> tuple[LakeChange, list[str]]:
         return rewrite.prepare_merge(now, uuid, gone, path), []
 
     table = step.open()
@@ -129,7 +129,7 @@ def _expire(step: UpkeepStep, cutoff: datetime) -> None:
         metadata = ledger.old_metadata(cur, step.name, cutoff)
     begun = step.begin(table, "expire")
 
-    def prepare(now: LakeTable) -> tuple[Change, list[str]]:
+    def prepare(now: LakeTable) -> tuple[LakeChange, list[str]]:
         due = set(expiry.due_snapshots(now, _ms(cutoff)))
         change, files = expiry.prepare_expiry(now, begun[0], [each for each in expired if each in due])
         return change, [*files, *(path for path in metadata if path != now.address)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lockstep.adapters.iceberg.table import LakeTable
     from lockstep.core.changes.person import Person
     from lockstep.core.lake.iceberg import Iceberg
-    from lockstep.core.lake.keeping import Change, Kept
+    from lockstep.core.lake.keeping import Kept, LakeChange
     from lockstep.core.pipeline.definition import Pipeline
 
 UPKEEP_LOCK_SECONDS = 10
@@ -73,7 +73,7 @@ class UpkeepStep:
         self,
         begun: tuple[str, str],
         said: dict[str, Any],
-        prepare: Callable[[LakeTable], tuple[Change, Sequence[str]]],
+        prepare: Callable[[LakeTable], tuple[LakeChange, Sequence[str]]],
     ) -> bool:
         """Moves the pointer to what `prepare` writes, and prepares again while others move it. `said` names the step.
 
