@@ -78,7 +78,6 @@ test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13 and o
 test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev -m "not long and not server" $(ARGS)
 
-<<<<<<< HEAD
 # A real S3 server, which Go builds once into .lockstep/s3. One that is on PATH is taken as it is.
 .PHONY: test-s3
 test-s3: $(VENV)/.built-dev jars ## the lake in a bucket of a real S3 server, versitygw; skipped where Go is not installed
@@ -86,11 +85,10 @@ test-s3: $(VENV)/.built-dev jars ## the lake in a bucket of a real S3 server, ve
 		GOBIN=$(CURDIR)/.lockstep/s3 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0; \
 	else echo "neither versitygw nor go is on PATH: tests/s3 is skipped" >&2; fi
 	@$(BIN)/python -m pytest tests/s3 $(ARGS)
-=======
+
 .PHONY: test-yarn
 test-yarn: $(VENV)/.built-dev jars ## DAGs on YARN in both modes, and each part of it killed in turn: docs/clusters.md
 	@$(BIN)/python -m pytest -q tests/cluster/test_yarn.py $(ARGS)
->>>>>>> next/yarn
 
 .PHONY: fuzz
 fuzz: $(VENV)/.built-dev servers ## random input for decoders and the COPY writer, for MINUTES=n; a crash or another value is a failure

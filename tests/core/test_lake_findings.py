@@ -18,6 +18,7 @@ WELL = LakeFacts(
     8 * 2**20,
     0,
     timedelta(hours=24),
+    11_000,
 )
 CASES = {
     Check.LAKE_METRICS: (
@@ -25,21 +26,22 @@ CASES = {
         "no bounds of _stream, _offset",
         "alter table lockstep.sales.orders set tblproperties ('write.metadata.metrics.column._stream'='full', ",
     ),
-    Check.LAKE_FILES: (replace(WELL, small_files=1_001), "1,001 of its 5,000", "rewrite_data_files('sales.orders')"),
-    Check.LAKE_METADATA: (replace(WELL, metadata_bytes=9 * 2**20), "has 9.0 MiB", "expire_snapshots('sales.orders')"),
+    Check.LAKE_FILES: (replace(WELL, small_files=1_001), "1,001 of its 5,000", "lockstep upkeep orders --lake"),
+    Check.LAKE_METADATA: (replace(WELL, metadata_bytes=9 * 2**20), "has 9.0 MiB", "lockstep upkeep orders --lake"),
+    Check.LAKE_SNAPSHOTS: (replace(WELL, snapshots=11_001), "keeps 11,001 snapshots", "lockstep upkeep orders --lake"),
     Check.LAKE_DELETES: (replace(WELL, equality_deletes=2), "2 of its files", "'delete-file-threshold', '1'"),
     Check.LAKE_ORPHANS: (replace(WELL, longest=timedelta(hours=36)), "1.5 days", "remove_orphan_files"),
 }
 
 
 def test_nothing_is_found_of_a_table_at_its_bounds():
-    assert lake_findings(WELL) == [None] * len(CASES)
+    assert lake_findings(WELL, "orders") == [None] * len(CASES)
 
 
 @pytest.mark.parametrize("check", CASES)
 def test_each_fault_is_one_finding_with_its_remedy(check):
     facts, found, remedy = CASES[check]
-    (finding,) = [each for each in lake_findings(facts) if each]
+    (finding,) = [each for each in lake_findings(facts, "orders") if each]
     assert (finding.check, finding.subject) == (check, "table lockstep.sales.orders")
     assert (finding.severity is Severity.PROBLEM) == (check is Check.LAKE_DELETES)
     assert found in finding.found

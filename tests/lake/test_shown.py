@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from lockstep.adapters.iceberg.rewrite import lake_facts
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.cli.looks.metering import scraper
 from lockstep.core.health.findings import Check
@@ -66,7 +67,7 @@ def test_the_doctor_finds_what_makes_replays_slow_and_metadata_that_is_gone(of_t
     led_to(of_tasks, f"file://{other}")
     (blind,) = [finding for finding in look_at_lake(of_tasks.at.conn, of_tasks.folder.pipeline) if finding]
     assert (blind.check, blind.found) == (Check.LAKE_METRICS, "its files have no bounds of _offset")
-    assert LakeTable("lockstep.sales.drill", address).facts(None).small_files == 1
+    assert lake_facts(LakeTable("lockstep.sales.drill", address), None).small_files == 1
     other.unlink()
     said = lockstep("doctor", "drill", "--json")
     (gone,) = [each for each in said.document["findings"] if each["check"] == "lake table"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
+import psycopg2
 import pytest
 
 from lockstep.faults import InjectedFault
@@ -70,3 +72,37 @@ def test_an_attempt_that_may_still_commit_keeps_its_files(lake, monkeypatch, tmp
     lake.drain()
     assert set(seen) == {0}
     assert len(lake.rows()) == 60
+
+
+BACKDATED = """alter table lockstep.attempt disable trigger user; alter table lockstep.lake_prepared disable trigger user;
+    update lockstep.attempt set closed_at = closed_at - interval '2 days' where closed_at is not null and state <> 'committed';
+    update lockstep.lake_prefix set swept_at = swept_at - interval '2 days' where swept_at is not null;
+    update lockstep.lake_prepared set swept_at = swept_at - interval '2 days' where swept_at is not null;
+    alter table lockstep.attempt enable trigger user; alter table lockstep.lake_prepared enable trigger user;"""
+
+
+@pytest.mark.long
+def test_what_a_process_that_was_taken_for_dead_writes_later_is_swept_a_day_later(lake, monkeypatch, tmp_path):
+    armed = tmp_path / "armed"
+    armed.touch()
+    with monkeypatch.context() as arm:
+        arm.setenv("LOCKSTEP_FAULT", f"lake.all_metadata_written=raise@{armed}")
+        with pytest.raises(InjectedFault):
+            lake.run()
+    prefixes = lake.drill.ask("select location from lockstep.lake_prefix")
+    uuids = lake.drill.ask("select commit_uuid::text from lockstep.lake_prepared")
+    lake.drain()
+    assert sweep_lake(lake.at.conn) > 0
+    late = [lake.lake / "sales" / "drill" / "metadata" / f"{uuids[0][0]}-m0.avro"]
+    folder = Path(prefixes[0][0].removeprefix("file://"))
+    folder.mkdir()
+    late.append(folder / "late.parquet")
+    for file in late:
+        file.write_bytes(b"late")
+    assert sweep_lake(lake.at.conn) == 0  # not before a day has passed
+    with closing(psycopg2.connect(lake.drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set role lockstep_owner; " + BACKDATED)
+    rows = lake.rows()
+    assert sweep_lake(lake.at.conn) == len(late)
+    assert not [file for file in late if file.exists()]
+    assert (lake.rows(), sweep_lake(lake.at.conn)) == (rows, 0)

@@ -108,6 +108,68 @@ def test_offsets_with_pointer_refuses_what_the_committer_moves_alone(lake, befor
     assert refused.value.diag.constraint_name == "offsets_with_pointer"
 
 
+UUID = "11111111-1111-1111-1111-111111111111"
+STEP = f"""insert into lockstep.lake_upkeep (commit_uuid, catalog, namespace, name, step, before, prefix)
+    values ('{UUID}', 'lockstep', 'sales', 'orders', 'merge', 'orders/0', 'data');"""
+ENDED = f"update lockstep.lake_upkeep set ended_at = clock_timestamp() where commit_uuid = '{UUID}';"
+SWEPT = f"update lockstep.lake_upkeep set swept_at = clock_timestamp() where commit_uuid = '{UUID}';"
+DECIDED = f"""insert into lockstep.decision (pipeline, kind, who, why, detail) values ('orders', 'upkeep', 'me', 'upkeep',
+    '{{"step": "merge", "table": "lockstep.sales.orders", "before": "orders/0", "after": "orders/{UUID}"}}');"""
+KEPT = MOVE.format(name="orders").replace("/1", f"/{UUID}")
+
+
+def test_the_committer_moves_a_pointer_beside_its_decision_of_upkeep(lake):
+    ledger, known = lake
+    with undone(ledger.conn, COMMITTER) as cur:
+        cur.execute(STEP + ENDED + DECIDED + KEPT, known)
+        cur.execute("select after, role from lockstep.lake_pointer order by id desc limit 1")
+        assert tuple(cur.fetchone()) == (f"orders/{UUID}", COMMITTER)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        STEP + ENDED + KEPT,
+        DECIDED + KEPT,
+        STEP + DECIDED + KEPT,
+        STEP + ENDED + SWEPT + DECIDED + KEPT,
+        STEP + ENDED + DECIDED.replace("sales.orders", "sales.lines") + KEPT,
+        STEP + ENDED + DECIDED.replace("orders/0", "orders/9") + KEPT,
+        STEP + ENDED + DECIDED.replace(f"orders/{UUID}", "orders/8") + KEPT,
+        STEP + ENDED + DECIDED.replace("'upkeep',", "'pause',", 1) + KEPT,
+        STEP.replace("'orders', 'merge'", "'lines', 'merge'") + ENDED + DECIDED + KEPT,
+    ],
+    ids=[
+        "undecided",
+        "no-step",
+        "not-ended",
+        "swept",
+        "other-table",
+        "other-before",
+        "other-after",
+        "other-kind",
+        "other-step",
+    ],
+)
+def test_offsets_with_pointer_refuses_upkeep_that_is_not_decided_and_prepared(lake, statement):
+    ledger, known = lake
+    with pytest.raises(errors.CheckViolation, match="offsets_with_pointer"), undone(ledger.conn, COMMITTER) as cur:
+        cur.execute(statement, known)
+
+
+@pytest.mark.parametrize(
+    ("before", "within"), [(DECIDED, STEP + ENDED), (STEP + ENDED, DECIDED)], ids=["decided", "ended"]
+)
+def test_offsets_with_pointer_refuses_a_decision_and_a_step_of_another_transaction(servers, before, within):
+    with servers.database(f"upkept_{len(before)}_{os.getpid()}") as dsn, closing(connect(dsn)) as conn:
+        ledger = LedgerRows(conn)
+        ledger.stream(0)
+        ledger.ask(TABLE.format(name="orders"))
+        ledger.ask(f"{before} select 1")
+        with pytest.raises(errors.CheckViolation, match="offsets_with_pointer"), undone(conn, COMMITTER) as cur:
+            cur.execute(within + KEPT)
+
+
 def test_a_stranger_may_move_a_pointer_and_is_named(lake):
     ledger, known = lake
     with undone(ledger.conn, OWNER) as cur:
@@ -122,6 +184,9 @@ TWICE = "".join(PREFIX.format(place=place) + FILE.format(place=place, path="a") 
 REFUSED = [
     ("one_commit_moves_a_table_once", MOVE.format(name="orders") + MOVE.format(name="orders").replace("/1", "/2")),
     ("one_row_a_lake_file", TWICE),
+    ("upkeep_ends_once", STEP + ENDED + ENDED.replace("clock_timestamp()", "null")),
+    ("swept_when_ended", STEP + SWEPT),
+    ("upkeep_is_told", DECIDED.replace('"before"', '"earlier"')),
 ]
 
 
@@ -145,5 +210,9 @@ def test_no_role_of_a_run_makes_or_rewrites_a_move(lake):
         ("delete from lockstep_lake.iceberg_tables", set()),
         ("update lockstep_lake.iceberg_tables set table_name = 'x'", set()),
         ("update lockstep.lake_prefix set swept_at = now()", {COMMITTER}),
+        ("update lockstep.lake_upkeep set ended_at = now()", {COMMITTER}),
+        ("update lockstep.lake_upkeep set prefix = 'x'", set()),
+        ("update lockstep.lake_gone set path = 'x'", set()),
+        ("delete from lockstep.lake_gone", set()),
     ):
         assert roles_that_may(ledger.conn, statement, known) == may, statement

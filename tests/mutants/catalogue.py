@@ -29,6 +29,7 @@ from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
 from mutants.of_keyed_lake import MUTANTS as KEYED_LAKE
 from mutants.of_lake import MUTANTS as LAKE
+from mutants.of_lake_upkeep import MUTANTS as LAKE_UPKEEP
 from mutants.of_leases import MUTANTS as LEASES
 from mutants.of_logins import MUTANTS as LOGINS
 from mutants.of_moves import MUTANTS as MOVES
@@ -82,6 +83,7 @@ MUTANTS = [
     *HOURS,
     *KEYED_LAKE,
     *LAKE,
+    *LAKE_UPKEEP,
     *LEASES,
     *LEDGER,
     *LOGINS,

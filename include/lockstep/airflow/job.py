@@ -61,7 +61,8 @@ class SparkJobOperator(SparkSubmitOperator):
         If the cluster has begun the application, the ledger's answer says what came of it, and the exit code does not.
         """
         self._runs_there = True
-        self._suit(self._hook._connection["master"])  # noqa: SLF001 - as the hook has resolved it
+        resolved = self._hook or self._get_hook()
+        self._suit(resolved._connection["master"])  # noqa: SLF001 - as the hook has resolved it
         self._hook = hook = self._get_hook()
         try:
             hook.submit(self.application, env=of_submitters())

@@ -23,6 +23,7 @@ from lockstep.cli.batches import (
     deciding,
     erasing,
     filing,
+    keeping,
     moving,
     planning,
     rejecting,
@@ -141,6 +142,7 @@ for command in (
     verify.verify_command,
     certifying.certificate_command,
     archiving.archive_command,
+    keeping.upkeep_command,
     deciding.reap_command,
 ):
     name = command.__name__.removesuffix("_command").replace("_", "-")

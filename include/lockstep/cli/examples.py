@@ -49,6 +49,7 @@ EXAMPLES = {
     "verify": "lockstep verify orders --deep",
     "certificate": "lockstep certificate orders --batch 4711 --key signing.pem",
     "archive": "lockstep archive orders",
+    "upkeep": "lockstep upkeep orders --lake --dry-run",
     "reap": "lockstep reap --json",
     "dev up": "lockstep dev up --airflow",
     "dev down": "lockstep dev down",

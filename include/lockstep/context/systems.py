@@ -16,6 +16,7 @@ from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from psycopg2.extensions import connection
 
@@ -53,6 +54,13 @@ def targets_dsn() -> str | None:
 def stager_dsn() -> str | None:
     """Returns the DSN over which executors stage, if the operator gives them a login of their own."""
     return settings_of().stager_dsn or None
+
+
+def lake_keep() -> timedelta:
+    """Returns how long snapshots of the lake are kept: LOCKSTEP_LAKE_KEEP, or seven days."""
+    from lockstep.core.lake.keeping import kept_of
+
+    return kept_of(settings_of().lake_keep)
 
 
 def kafka() -> str:

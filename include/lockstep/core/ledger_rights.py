@@ -12,6 +12,7 @@ SPARK_TABLES = ("spark_run", "spark_stage")
 ERASURES = ("erasure_salt", "erasure", "erasure_bound", "erased")
 EVENT_TIME = ("event_time", "stream_time", "judged", "window_state", "late")
 LAKE_SWEPT = ("lake_prefix", "lake_prepared")
+LAKE_KEPT = ("lake_upkeep", "lake_gone")
 OF_EXECUTORS = "lockstep_executor"  # it stages, and reads nothing
 EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN, OF_EXECUTORS)
 # Rows that no role changes. A batch, an attempt and a request are closed once, which a trigger guards.
@@ -51,7 +52,7 @@ HISTORY_TABLES = (
 )
 CHANGING = (
     *("coverage", "contribution", "claim", "stream", "batch", "attempt", "request", "pipeline", "arrival"),
-    *("target_owner", "relay", "hidden_batch", "landed", "lake_held", *LAKE_SWEPT, *EVENT_TIME),
+    *("target_owner", "relay", "hidden_batch", "landed", "lake_held", *LAKE_SWEPT, *LAKE_KEPT, *EVENT_TIME),
 )
 PLANS = (
     "stream",
@@ -84,7 +85,7 @@ RANGES = ("task_backend", "manifest", "result", *CONTENT_TABLES, "commit", "land
 COMMITS = (
     *("commit", "coverage", "contribution", "reject", "outbox", *DEAD, "decision", "delivery", "arrival"),
     "hour_told",
-    *(*LAKE_SWEPT, "lake_file", "lake_commit", "lake_held"),
+    *(*LAKE_SWEPT, *LAKE_KEPT, "lake_file", "lake_commit", "lake_held"),
     *("stream_time", "judged", "window_state", "late"),
     *CONTENT_TABLES,
     *ERASURES,

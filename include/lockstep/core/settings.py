@@ -39,6 +39,7 @@ class Settings:
     registry_options: str = field(default="", repr=False)
     lake: str = ""
     lake_options: str = field(default="", repr=False)
+    lake_keep: str = ""
     spark_remote: str = field(default="", repr=False)
     driver_offsets: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -61,6 +62,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         registry_options=of(REGISTRY_OPTIONS),
         lake=of("LOCKSTEP_LAKE"),
         lake_options=of(LAKE_CONFIG),
+        lake_keep=of("LOCKSTEP_LAKE_KEEP"),
         spark_remote=environ.get(REMOTE, ""),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={

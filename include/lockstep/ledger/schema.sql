@@ -186,7 +186,7 @@ create table decision (
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
         'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'drop-archived', 'adopt', 'move', 'topic', 'admit-late',
-        'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase')),
+        'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase', 'upkeep')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
@@ -200,9 +200,12 @@ create table decision (
     constraint topic_is_told check (kind <> 'topic' or coalesce(jsonb_typeof(detail -> 'topics') = 'object', false)
         and coalesce(jsonb_path_exists(detail, '$."topics".*'::jsonpath), false) and not jsonb_path_exists(detail,
         '$."topics".*?(@.type() != "object")'::jsonpath)),
+    constraint upkeep_is_told check (kind <> 'upkeep' or (coalesce(detail ->> 'step', '') in ('merge', 'manifests',
+        'expire')) and num_nonnulls(detail ->> 'table', detail ->> 'before', detail ->> 'after') = 3),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index promotion_of_pipeline on decision (pipeline, decision_id) where kind in ('promote', 'withdraw');
+create index upkeep_of_table on decision ((detail ->> 'after')) where kind = 'upkeep';
 
 create table attempt (
     batch_id bigint not null,
@@ -1081,6 +1084,8 @@ create table lake_commit (
     removed_files integer not null,
     rewritten_files integer not null,
     at timestamptz not null default clock_timestamp(),
+    -- The order of a commit's snapshot among all of its table: no ancestor of a later one is as old, and is not it.
+    sequence bigint,
     constraint lake_commit_pkey primary key (batch_id, place),
     constraint lake_commit_batch_id_token_place_fkey foreign key (batch_id, token, place)
         references lake_prefix(batch_id, token, place)
@@ -1136,6 +1141,36 @@ create table lake_held (
     constraint lake_held_batch_id_fkey foreign key (batch_id) references batch(batch_id),
     constraint lake_held_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
+-- A step of upkeep: its files have its id in their names. Written before the first of them is.
+create table lake_upkeep (
+    commit_uuid uuid not null,
+    catalog text not null,
+    namespace text not null,
+    name text not null,
+    step text not null,
+    before text not null,  -- metadata beside which it writes its own
+    prefix text not null,  -- where its files of rows lie
+    at timestamptz not null default clock_timestamp(),
+    ended_at timestamptz,  -- the pointer has moved to what it prepared, or never will
+    swept_at timestamptz,
+    constraint lake_upkeep_pkey primary key (commit_uuid),
+    constraint lake_upkeep_step_check check (step in ('merge', 'manifests', 'expire')),
+    constraint swept_when_ended check (swept_at is null or ended_at is not null)
+);
+create index lake_upkeep_catalog_namespace_name_idx on lake_upkeep (catalog, namespace, name);
+
+-- A file that no snapshot holds since this decision. It is deleted behind the move.
+create table lake_gone (
+    path text not null,
+    catalog text not null,
+    namespace text not null,
+    name text not null,
+    decision_id bigint not null,
+    deleted_at timestamptz,
+    constraint lake_gone_pkey primary key (path),
+    constraint lake_gone_decision_id_fkey foreign key (decision_id) references decision(decision_id)
+);
+create index lake_gone_catalog_namespace_name_idx on lake_gone (catalog, namespace, name) where deleted_at is null;
 
 -- From a target row's _stream to where it was read.
 create view origin as
@@ -3935,19 +3970,33 @@ end $$;
 create trigger pointer_with_offsets after insert on commit referencing new table as added
     for each statement execute function guard_lake_offsets();
 
--- No rows without their offsets: what the committer moves is what a commit of this transaction says.
+-- No rows without their offsets: what the committer moves is what a commit of this transaction says, or its decision of upkeep.
 create function guard_lake_pointer() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
+declare
+    mine bigint := pg_current_xact_id()::text::bigint % 4294967296;
 begin
-    if not exists (
+    if exists (
         select from lockstep.lake_commit m join lockstep.commit c using (batch_id, token)
         where (m.catalog, m.namespace, m.name) = (new.catalog, new.namespace, new.name)
           and m.before = new.before and m.after = new.after) then
-        raise exception 'offsets_with_pointer: %.%.% moves without offsets', new.catalog, new.namespace, new.name
-            using errcode = '23514', constraint = 'offsets_with_pointer';
+        return null;
     end if;
-    return null;
+    if exists (
+        select from lockstep.decision d
+        where d.kind = 'upkeep' and d.xmin::text::bigint = mine
+          and d.detail ->> 'table' = concat_ws('.', new.catalog, new.namespace, new.name)
+          and d.detail ->> 'before' = new.before and d.detail ->> 'after' = new.after
+          and exists (
+            select from lockstep.lake_upkeep u
+            where (u.catalog, u.namespace, u.name) = (new.catalog, new.namespace, new.name)
+              and u.xmin::text::bigint = mine and u.ended_at is not null and u.swept_at is null
+              and strpos(new.after, u.commit_uuid::text) > 0)) then
+        return null;
+    end if;
+    raise exception 'offsets_with_pointer: %.%.% moves without offsets, and without a decision of upkeep',
+        new.catalog, new.namespace, new.name using errcode = '23514', constraint = 'offsets_with_pointer';
 end $$;
 create constraint trigger offsets_with_pointer after insert on lake_pointer
     deferrable initially deferred for each row when (new.role = 'lockstep_committer') execute function guard_lake_pointer();
@@ -4208,3 +4257,15 @@ begin
 end $$;
 create trigger landed_shrinks before update on landed
     for each row execute function guard_landed_rows();
+
+-- An ended step stays ended: a process that was taken for dead moves no pointer to files that are swept.
+create function guard_lake_upkeep() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    if old.ended_at is not null and new.ended_at is distinct from old.ended_at then
+        raise exception 'upkeep_ends_once: step % of upkeep has ended', old.commit_uuid
+            using errcode = '23514', constraint = 'upkeep_ends_once';
+    end if;
+    return new;
+end $$;
+create trigger upkeep_ends_once before update on lake_upkeep
+    for each row execute function guard_lake_upkeep();

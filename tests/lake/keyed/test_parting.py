@@ -20,6 +20,7 @@ from lockstep.adapters.iceberg import keyed
 from lockstep.adapters.iceberg import table as of_table
 from lockstep.adapters.iceberg.keyed import KeyedTable
 from lockstep.adapters.iceberg.keyed_values import Keys, gather_keys, held_rows
+from lockstep.adapters.iceberg.rewrite import lake_facts
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import BadData, Refusal
@@ -151,7 +152,7 @@ def test_equality_deletes_of_another_writer_are_refused_by_the_name_of_the_file(
     ):
         with pytest.raises(Refusal, match=r"shop\.customers: .*-deletes\.parquet holds equality deletes") as no:
             act()
-    assert table.facts(None).equality_deletes == 1
+    assert lake_facts(table, None).equality_deletes == 1
     assert "rewrite_data_files('shop.customers', options" in str(no.value.next_command)
 
 

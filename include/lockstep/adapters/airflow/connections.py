@@ -12,8 +12,8 @@ from airflow.sdk import Connection
 from lockstep.adapters.airflow.names import AirflowNotFoundException
 from lockstep.core.errors import BadDefinition
 from lockstep.core.kafka_options import from_extra
-from lockstep.core.lake.lake_options import KEY_ID, SECRET_KEY
 from lockstep.core.lake.catalogs import Catalog
+from lockstep.core.lake.lake_options import KEY_ID, SECRET_KEY
 from lockstep.core.pipeline.stores import Files, connection_of
 from lockstep.core.settings import ENVIRONMENT, LAKE_CONFIG, settings_of
 

@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table.update import AssertTableUUID
 
-from lockstep.adapters.archive.disk import to_disk
-from lockstep.adapters.iceberg.data_file import folder_of
 from lockstep.adapters.iceberg.folder import READ_BACK, doubled, settle, stream_sums
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
@@ -98,8 +96,7 @@ class TableElsewhere(LakeTable):
                 next_command=f"lockstep batch {arrival.batch_id}",
             )
         if self.address.startswith(ON_DISK):
-            for path in paths:
-                to_disk(folder_of(path))
+            settle(paths)
         return paths
 
     def commit(
@@ -129,7 +126,8 @@ class TableElsewhere(LakeTable):
                 producer.append_data_file(parquet_file_to_data_file(self._table.io, self._table.metadata, path))
             producer.commit()  # stages the snapshot. Nothing is sent yet
             if self.address.startswith(ON_DISK):
-                settle(self.address, prefix, try_uuid)
+                written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - it keeps them
+                settle([*keeps, *written])
         unmoved = (*change._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))  # noqa: SLF001
         self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)  # noqa: SLF001 - see OpenCatalog.commit
         return withdrawn

@@ -1,8 +1,22 @@
-"""Takes a table's older snapshots out of pyiceberg's way. It copies all of them a dozen times for each new one."""
+"""Keeps a table's older snapshots out of pyiceberg's way. Compares them with what was committed, and files with manifests.
+
+pyiceberg copies all snapshots a dozen times for each new one.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import update_table_metadata
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from lockstep.adapters.iceberg.table import LakeTable
 
 
 def without_history(metadata: Any) -> Any:
@@ -13,7 +27,12 @@ def without_history(metadata: Any) -> Any:
 
 
 def with_history(changed: Any, whole: Any) -> Any:
-    """Returns changed metadata with the snapshots and the log of the whole, and what was added to both."""
+    """Returns changed metadata with the snapshots and the log of the whole, and what was added to both.
+
+    Without a whole, nothing was kept out of the change.
+    """
+    if whole is None:
+        return changed
     known = {each.snapshot_id for each in whole.snapshots}
     added = [each for each in changed.snapshots if each.snapshot_id not in known]
     return changed.model_copy(
@@ -22,3 +41,58 @@ def with_history(changed: Any, whole: Any) -> Any:
             "snapshot_log": [*whole.snapshot_log, *changed.snapshot_log],
         }
     )
+
+
+class Preparing(NoopCatalog):
+    """A catalog whose commit writes the metadata file and moves nothing. Older snapshots of `whole` come back into it."""
+
+    def __init__(self, commit_uuid: UUID, whole: Any) -> None:
+        super().__init__("lockstep")
+        self._uuid = commit_uuid
+        self._whole = whole
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        """Writes the next metadata file."""
+        for requirement in requirements:
+            requirement.validate(table.metadata)
+        base, address = table.metadata, str(table.metadata_location)
+        metadata = with_history(update_table_metadata(base, updates, metadata_location=address), self._whole)
+        number = address.rpartition("/")[2].partition("-")[0]
+        version = int(number) + 1 if number.isdecimal() else 0
+        after = table.location_provider().new_metadata_location(f"{version:05d}-{self._uuid}.metadata.json")
+        ToOutputFile.table_metadata(metadata, table.io.new_output(after))
+        return CommitTableResponse(metadata=metadata, metadata_location=after)
+
+    @staticmethod
+    def _delete_old_metadata(io: Any, base: Any, metadata: Any) -> None:
+        """Deletes nothing. pyiceberg asks for it at once, and the pointer may never move."""
+
+
+def was_taken_back(table: LakeTable, snapshot_id: int, sequence: int | None) -> bool:
+    """Returns True if readers see a state that this snapshot of an earlier commit has not led to.
+
+    An ancestor that is as old, and is not it, proves that. Nothing does if older ancestors have expired.
+    """
+    if snapshot_id in table.snapshots:
+        return False
+    if table.keeps(snapshot_id) or not table.snapshots:
+        return True
+    known = {each.snapshot_id: each.sequence_number or 0 for each in table.opened.metadata.snapshots}
+    return sequence is not None and any(known[each] <= sequence for each in table.snapshots)
+
+
+def damaged_files(table: LakeTable) -> dict[str, str]:
+    """Returns the data files that the store does not give as the table has them, each with the reason."""
+    found: dict[str, str] = {}
+    opened = table.opened
+    for path, _, size in table.files():
+        try:
+            there = len(opened.io.new_input(path))
+        except FileNotFoundError:
+            found[path] = "it is missing"
+        except (OSError, ValidationError) as error:
+            found[path] = f"it cannot be read: {str(error).splitlines()[0]}"
+        else:
+            if there != size:
+                found[path] = f"it has {there:,} bytes, and {size:,} were written"
+    return found

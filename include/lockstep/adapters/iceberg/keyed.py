@@ -76,8 +76,8 @@ class KeyedTable(LakeTable):
 
     def prepare_keys(
         self, commit_uuid: str, parted: Parted, files: Sequence[str], summary: Mapping[str, str]
-    ) -> tuple[str, int, list[str]]:
-        """Writes the metadata of one snapshot more. Returns its address, the snapshot's id, and what was written."""
+    ) -> tuple[str, int, int | None, list[str]]:
+        """Writes the metadata of one snapshot more. Returns its address, the snapshot with its order, and what was written."""
         return self._prepared(commit_uuid, parted.drops, (*parted.kept, *files), summary)
 
     def look_back(self, path: str) -> tuple[LakeFile, Held]:

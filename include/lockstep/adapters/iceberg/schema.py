@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyarrow.fs import FileSystem
+    from pyiceberg.table import Table
 
     from lockstep.core.pipeline.columns import Column
 
@@ -93,6 +94,13 @@ class FileDoor(PyArrowFileIO):
         """Returns a file to write."""
         self.written.append(location)
         return super().new_output(location)
+
+
+def written_by(table: Table) -> list[str]:
+    """Returns the files that were written through the door of a table."""
+    return table.io.written if isinstance(table.io, FileDoor) else []
+
+
 def new_schema(columns: Sequence[Column]) -> Schema:
     """Returns the schema of a new table: where a row comes from, and these columns."""
     named = [*((name, type_, True) for name, type_ in ORIGIN_FIELDS), *((c.name, c.type, False) for c in columns)]

@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
-from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.update import update_table_metadata
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
 
-from lockstep.adapters.iceberg.history import with_history, without_history
+from lockstep.adapters.iceberg.history import Preparing, without_history
 from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
     FileDoor,
@@ -24,17 +23,21 @@ from lockstep.adapters.iceberg.schema import (
     misfit,
     postgres_type,
     store_answers,
+    written_by,
 )
 from lockstep.adapters.iceberg.store import configured_lake, lake_place
-from lockstep.adapters.iceberg.within import any_of, bounds_of_files, equality_deletes, within_ranges
+from lockstep.adapters.iceberg.within import (
+    any_of,
+    bounds_of_files,
+    refuse_equality_deletes,
+    within_ranges,
+)
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
-from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
 from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import timedelta
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyiceberg.table import FileScanTask
 
@@ -124,19 +127,18 @@ class LakeTable:
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
-        after, snapshot_id, written = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
+        after, snapshot_id, sequence, written = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
         counts = (len(files), len(drops), len(keeps), withdrawn)
-        return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts, (*keeps, *written))
+        return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts, sequence, (*keeps, *written))
 
     def _prepared(
         self, commit_uuid: str, drops: Sequence[Any], adds: Sequence[str], summary: Mapping[str, str]
-    ) -> tuple[str, int, list[str]]:
+    ) -> tuple[str, int, int | None, list[str]]:
         """Writes the metadata of a snapshot without some files and with others.
 
-        Returns its address, the snapshot, and what was written for it.
+        Returns its address, the snapshot with its order, and what was written for it.
         """
-        catalog, door = _Preparing(UUID(commit_uuid), self._table.metadata), FileDoor()
-        table = Table(self._table.name(), without_history(self._table.metadata), self.address, door, catalog)
+        table = self.change(commit_uuid)
         with store_answers(f"{self.name}: {self.address}"), table.transaction() as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
@@ -146,7 +148,23 @@ class LakeTable:
             for path in adds:
                 producer.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
             producer.commit()
-        return str(table.metadata_location), int(table.metadata.current_snapshot_id or 0), door.written
+        sequence = getattr(table.current_snapshot(), "sequence_number", None)
+        return str(table.metadata_location), int(table.metadata.current_snapshot_id or 0), sequence, written_by(table)
+
+    @property
+    def opened(self) -> Table:
+        """Returns the table as pyiceberg reads it."""
+        return self._table
+
+    def change(self, commit_uuid: str, *, whole: bool = False) -> Table:
+        """Returns the table of a catalog that writes the next metadata file, and moves nothing.
+
+        Without `whole`, pyiceberg sees the heads of its history alone, and can change no older snapshot.
+        """
+        metadata = self._table.metadata
+        catalog = Preparing(UUID(commit_uuid), None if whole else metadata)
+        seen = metadata if whole else without_history(metadata)
+        return Table(self._table.name(), seen, self.address, FileDoor(), catalog)
 
     def touched(self, replaced: Sequence[Replaced]) -> list[tuple[str, int, bool]]:
         """Returns (path, bytes, whole) of the files that hold replaced rows. A whole file holds no others."""
@@ -157,38 +175,26 @@ class LakeTable:
         found = (task.file for task in self._plan())
         return [(file.file_path, file.record_count, file.file_size_in_bytes) for file in found]
 
-    def facts(self, longest: timedelta | None) -> LakeFacts:
-        """Returns what `doctor` judges. `longest` is how long files have waited for their commit."""
-        given = self._table.metadata.properties
-        usual = given.get("write.metadata.metrics.default", "truncate(16)")
-        deletes = equality_deletes(self._table.metadata, self._table.io)
-        tasks = [] if deletes else list(self._plan())
-        sizes = [task.file.file_size_in_bytes for task in tasks]
-        return LakeFacts(
-            self.name,
-            {name: given.get(f"write.metadata.metrics.column.{name}", usual) for name in BOUNDED_COLUMNS},
-            len(sizes),
-            sum(size < SMALL_FILE_BYTES for size in sizes),
-            len(self._table.io.new_input(self.address)),
-            len(deletes),
-            longest,
-        )
-
     @property
     def postgres_columns(self) -> tuple[tuple[str, str], ...]:
         """Returns the columns with the types of Postgres that hold them exactly."""
         return tuple((field.name, postgres_type(field.field_type)) for field in self._table.metadata.schema().fields)
 
-    def read(self, columns: Sequence[str], within: Sequence[Replaced] | None = None) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, columns: Sequence[str], within: Sequence[Replaced] | None = None, without: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yields these columns of the rows that readers see, file by file, with the types of `arrow_schema`.
 
-        With ranges, yields rows of these offsets alone. Files are left out by their bounds.
+        With ranges, yields rows of these offsets alone. Files are left out by their bounds, and those of `without`.
         """
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
         with store_answers(f"{self.name}: {self.address}"):
-            self._refuse_equality_deletes()
-            for batch in self._table.scan(wanted, selected_fields=tuple(columns)).to_arrow_batch_reader():
+            refuse_equality_deletes(self.name, self._table.metadata, self._table.io)
+            scan = self._table.scan(wanted, selected_fields=tuple(columns))
+            tasks = [task for task in scan.plan_files() if task.file.file_path not in without]
+            reading = ArrowScan(self._table.metadata, self._table.io, scan.projection(), wanted)
+            for batch in reading.to_record_batches(tasks):
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
 
@@ -230,38 +236,5 @@ class LakeTable:
 
     def _plan(self, wanted: Any = AlwaysTrue()) -> Iterator[FileScanTask]:  # noqa: B008 - it never changes
         """Yields the files of the snapshot that readers see, those left out whose bounds hold no wanted row."""
-        self._refuse_equality_deletes()
+        refuse_equality_deletes(self.name, self._table.metadata, self._table.io)
         yield from self._table.scan(wanted).plan_files()
-
-    def _refuse_equality_deletes(self) -> None:
-        """Refuses deletes that pyiceberg cannot apply, by the name of their file."""
-        for path in equality_deletes(self._table.metadata, self._table.io):
-            raise Refusal(
-                f"{self.name}: {path} holds equality deletes, which cannot be applied here",
-                next_command=f"in Spark: call lockstep.system.rewrite_data_files('{self.name.partition('.')[2]}', "
-                "options => map('delete-file-threshold', '1'))",
-            )
-
-
-class _Preparing(NoopCatalog):
-    """A catalog whose commit writes the metadata file and moves nothing."""
-
-    def __init__(self, commit_uuid: UUID, whole: Any) -> None:
-        super().__init__("lockstep")
-        self._uuid = commit_uuid
-        self._whole = whole
-
-    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
-        for requirement in requirements:
-            requirement.validate(table.metadata)
-        base, address = table.metadata, str(table.metadata_location)
-        metadata = with_history(update_table_metadata(base, updates, metadata_location=address), self._whole)
-        number = address.rpartition("/")[2].partition("-")[0]
-        version = int(number) + 1 if number.isdecimal() else 0
-        after = table.location_provider().new_metadata_location(f"{version:05d}-{self._uuid}.metadata.json")
-        ToOutputFile.table_metadata(metadata, table.io.new_output(after))
-        return CommitTableResponse(metadata=metadata, metadata_location=after)
-
-    @staticmethod
-    def _delete_old_metadata(io: Any, base: Any, metadata: Any) -> None:
-        """Deletes nothing. pyiceberg asks for it at once, and the pointer may never move."""

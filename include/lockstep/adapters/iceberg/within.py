@@ -10,6 +10,8 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, LessThan, Or
 from pyiceberg.manifest import DataFileContent, ManifestContent
 
+from lockstep.core.errors import Refusal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,6 +34,16 @@ def equality_deletes(metadata: Any, io: Any) -> list[str]:
     deletes = [m for m in snapshot.manifests(io) if m.content == ManifestContent.DELETES] if snapshot else []
     files = [entry.data_file for manifest in deletes for entry in manifest.fetch_manifest_entry(io)]
     return [file.file_path for file in files if file.content == DataFileContent.EQUALITY_DELETES]
+
+
+def refuse_equality_deletes(name: str, metadata: Any, io: Any) -> None:
+    """Refuses deletes that pyiceberg cannot apply, by the name of their file."""
+    for path in equality_deletes(metadata, io):
+        raise Refusal(
+            f"{name}: {path} holds equality deletes, which cannot be applied here",
+            next_command=f"in Spark: call lockstep.system.rewrite_data_files('{name.partition('.')[2]}', "
+            "options => map('delete-file-threshold', '1'))",
+        )
 
 
 def within_ranges(ranges: Sequence[Replaced]) -> Any:

@@ -40,12 +40,17 @@ def lineage_command(
     """
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.views import tracing
+    from lockstep.steps.lake.copy_tables import copy_offset
+    from lockstep.steps.lake.open_tables import open_tables
 
     pipeline = pipeline_of(name)
     results = results_elsewhere(pipeline)
     look = partial(results.rows_of_offset, pipeline) if results else None
-    with open_ledger() as conn, transaction(conn, READER) as cur:
-        document = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic)
+    with open_ledger() as conn:
+        opened = open_tables(conn, pipeline)
+        with transaction(conn, READER) as cur:
+            shown = copy_offset(cur, pipeline, opened, offset)
+            document = tracing.outcome_of_record(cur, shown, partition, offset, look, topic)
 
     def for_people() -> None:
         say(f"{_place(document)}: {document['coverage']}{_by(document)}")

@@ -69,6 +69,7 @@ class Check(StrEnum):
     LAKE_METRICS = "lake metrics"
     LAKE_FILES = "lake files"
     LAKE_METADATA = "lake metadata"
+    LAKE_SNAPSHOTS = "lake snapshots"
     LAKE_DELETES = "lake deletes"
     LAKE_ORPHANS = "lake orphans"
     DEFINITION = "definition"

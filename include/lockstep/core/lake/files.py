@@ -60,7 +60,8 @@ class LakeWork:
 class Prepared:
     """A written metadata file that no reader sees yet. Its table shows it once the pointer moves to `after`.
 
-    `withdrawn` are rows that the move takes out. `files` are all that was written for it.
+    `withdrawn` are rows that the move takes out. `sequence` is the order of its snapshot among all of the table.
+    `files` are all that was written for it.
     """
 
     commit_uuid: str
@@ -72,6 +73,7 @@ class Prepared:
     removed: int
     rewritten: int
     withdrawn: int
+    sequence: int | None = None
     files: tuple[str, ...] = ()
 
 

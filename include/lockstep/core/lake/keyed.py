@@ -23,7 +23,8 @@ class PreparedKeys(Prepared):
     """A prepared move of a keyed table. `touched` is a local file with the rows that were there of its keys.
 
     `columns` are those of the table, with their types in the database. `state` tells what publishing has made of the rows.
-    `changes` is what the move does to the rows of each batch and stream. `kept` are the files with the rows that stay of these keys.
+    `changes` is what the move does to the rows of each batch and stream.
+    `kept` are the files with the rows that stay of these keys.
     """
 
     touched: Path

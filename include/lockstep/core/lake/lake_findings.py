@@ -16,6 +16,7 @@ WITHOUT_BOUNDS = frozenset({"none", "counts"})
 SMALL_FILE_BYTES = 8 * 2**20
 MANY_SMALL_FILES = 1_000
 LARGE_METADATA_BYTES = 8 * 2**20
+MANY_SNAPSHOTS = 11_000  # seven days of one a minute are 10,080
 LONG_ATTEMPT = timedelta(days=1)
 
 
@@ -33,11 +34,13 @@ class LakeFacts:
     metadata_bytes: int = 0
     equality_deletes: int = 0
     longest: timedelta | None = None
+    snapshots: int = 0
 
 
-def lake_findings(facts: LakeFacts) -> Judged:
-    """Returns a judgement for each check of the table, None where nothing is found."""
+def lake_findings(facts: LakeFacts, pipeline: str) -> Judged:
+    """Returns a judgement for each check of the pipeline's table, None where nothing is found."""
     subject, name = f"table {facts.table}", facts.table.partition(".")[2]
+    upkeep = f"lockstep upkeep {pipeline} --lake"
     blind = [column for column in BOUNDED_COLUMNS if facts.modes.get(column) in WITHOUT_BOUNDS]
     named = ", ".join(f"'write.metadata.metrics.column.{column}'='full'" for column in blind)
     return [
@@ -55,7 +58,7 @@ def lake_findings(facts: LakeFacts) -> Judged:
             subject,
             f"{facts.small_files:,} of its {facts.files:,} files are smaller than 8 MiB",
             "a reader opens each of them",
-            f"in Spark: call lockstep.system.rewrite_data_files('{name}')",
+            upkeep,
         )
         if facts.small_files > MANY_SMALL_FILES
         else None,
@@ -64,9 +67,18 @@ def lake_findings(facts: LakeFacts) -> Judged:
             subject,
             f"its metadata file has {facts.metadata_bytes / 2**20:.1f} MiB",
             "each commit writes it anew, with all of its snapshots",
-            f"in Spark: call lockstep.system.expire_snapshots('{name}')",
+            upkeep,
         )
         if facts.metadata_bytes > LARGE_METADATA_BYTES
+        else None,
+        warning(
+            Check.LAKE_SNAPSHOTS,
+            subject,
+            f"it keeps {facts.snapshots:,} snapshots",
+            "each commit writes all of them anew, and their files are never deleted",
+            upkeep,
+        )
+        if facts.snapshots > MANY_SNAPSHOTS
         else None,
         problem(
             Check.LAKE_DELETES,

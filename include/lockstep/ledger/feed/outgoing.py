@@ -102,7 +102,7 @@ class Outgoing:
         cur.execute(sql.SQL(Q["erased"]).format(images=images), {"target": self.target, "begin": begin, "until": until})
         return int(one(cur).erased)
 
-    def _in_order(self, portion: cursor) -> Generator[Any, None, None]:
+    def _in_order(self, portion: Any) -> Generator[Any, None, None]:
         """Yields rows while the database computes the next ones. Raises `BadData` for a change behind a later one."""
         last = -1
         with ThreadPoolExecutor(1) as ahead:

@@ -15,7 +15,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -29,6 +29,13 @@ def pointer(cur: cursor, pipeline: str, table: Iceberg) -> str:
     cur.execute(Q["pointer"], _named(table))
     row = maybe(cur)
     if row is None or row.address is None:
+        if last := last_commit(cur, table):
+            name = f"{table.namespace}.{table.name}"
+            raise Refusal(
+                f"{pipeline}: {table} is gone, and batch {last.batch_id} was committed into it: moved "
+                f"{other_movers(cur, table)}",
+                next_command=f"in Spark: call {CATALOG}.system.register_table('{name}', '{last.after}')",
+            )
         raise Refusal(f"{pipeline}: there is no table {table}", next_command=f"lockstep migrate {pipeline}")
     if row.kind != "TABLE":
         raise Refusal(
@@ -75,11 +82,18 @@ def last_mover(cur: cursor, table: Iceberg) -> str:
     """Says who moved a pointer last, and when."""
     cur.execute(Q["last_move"], _named(table))
     row = maybe(cur)
-    return (
-        f"by {row.login} ({row.application or 'no name'}) at {row.at:%Y-%m-%d %H:%M:%S %Z}"
-        if row
-        else "by nobody known"
-    )
+    return _by(row) if row else "by nobody known"
+
+
+def other_movers(cur: cursor, table: Iceberg) -> str:
+    """Says who has moved a pointer beside commits and upkeep, and when, the newest first. At most three moves."""
+    cur.execute(Q["moves_of_others"], _named(table))
+    return ", ".join(_by(row) for row in every(cur)) or "by no other writer"
+
+
+def _by(row: Any) -> str:
+    dropped = ", who dropped it" if row.after is None else ""
+    return f"by {row.login} ({row.application or 'no name'}) at {row.at:%Y-%m-%d %H:%M:%S %Z}{dropped}"
 
 
 def shown_by(cur: cursor, table: Iceberg) -> str | None:
@@ -90,7 +104,7 @@ def shown_by(cur: cursor, table: Iceberg) -> str | None:
 
 
 def last_commit(cur: cursor, table: Iceberg) -> Any:
-    """Returns (batch_id, table_uuid, snapshot_id) of the last commit into the table, or None before the first."""
+    """Returns (batch_id, table_uuid, snapshot_id, sequence, after) of the last commit into the table, or None."""
     cur.execute(Q["last_commit"], _named(table))
     return maybe(cur)
 
@@ -186,6 +200,12 @@ def expected(cur: cursor, pipeline: str, table: Iceberg) -> list[Any]:
     """Returns each committed segment with the sums of each of its files, one row per file."""
     cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline})
     return every(cur)
+
+
+def batches_of_files(cur: cursor, paths: Collection[str]) -> dict[str, int]:
+    """Returns the batches that have brought these files. Files of upkeep and of other writers have none."""
+    cur.execute(Q["batches_of_files"], {"paths": list(paths)})
+    return {row.path: row.batch_id for row in every(cur)}
 
 
 def _named(table: Iceberg) -> dict[str, str]:

@@ -24,10 +24,23 @@ select login, coalesce(application, '') as application, at, after from lockstep.
 where catalog = %(catalog)s and namespace = %(namespace)s and name = %(name)s order by id desc limit 1
 
 -- name: last_commit
--- What this ledger committed last into a table.
-select m.batch_id, m.table_uuid::text, m.snapshot_id from lockstep.lake_commit m
-join lockstep.lake_pointer p using (catalog, namespace, name, after)
+-- What this ledger committed last into a table. Others may lead the pointer to the metadata of an older commit: that counts not.
+select m.batch_id, m.table_uuid::text, m.snapshot_id, m.sequence, m.after from lockstep.lake_commit m
+join lockstep.lake_pointer p using (catalog, namespace, name, before, after)
 where m.catalog = %(catalog)s and m.namespace = %(namespace)s and m.name = %(name)s order by p.id desc limit 1
+
+-- name: moves_of_others
+-- The newest moves of a table that neither a commit of this ledger nor its upkeep has made.
+select p.login, coalesce(p.application, '') as application, p.at, p.after from lockstep.lake_pointer p
+where p.catalog = %(catalog)s and p.namespace = %(namespace)s and p.name = %(name)s
+  and p.id > (select min(f.id) from lockstep.lake_pointer f where (f.catalog, f.namespace, f.name) = (p.catalog, p.namespace, p.name))
+  and not exists (
+    select from lockstep.lake_commit m
+    where (m.catalog, m.namespace, m.name, m.before, m.after) = (p.catalog, p.namespace, p.name, p.before, p.after))
+  and not exists (
+    select from lockstep.decision d where d.kind = 'upkeep' and d.detail ->> 'after' = p.after
+      and d.detail ->> 'before' = p.before and d.detail ->> 'table' = concat_ws('.', p.catalog, p.namespace, p.name))
+order by p.id desc limit 3
 
 -- name: insert_prefix
 -- Where an attempt writes for one target; a second try of the same attempt writes there, too.
@@ -56,9 +69,9 @@ update lockstep.lake_prepared set swept_at = clock_timestamp() where commit_uuid
 -- name: insert_commit
 -- What a commit does to a lake table.
 insert into lockstep.lake_commit (batch_id, place, token, catalog, namespace, name, table_uuid, before, after, snapshot_id,
-    added_files, removed_files, rewritten_files)
+    added_files, removed_files, rewritten_files, sequence)
 values (%(batch_id)s, %(place)s, %(token)s, %(catalog)s, %(namespace)s, %(name)s, %(table_uuid)s, %(before)s, %(after)s,
-    %(snapshot_id)s, %(added)s, %(removed)s, %(rewritten)s)
+    %(snapshot_id)s, %(added)s, %(removed)s, %(rewritten)s, %(sequence)s)
 
 -- name: replaced
 -- The segments whose rows a replay takes out.
@@ -91,7 +104,10 @@ select {columns} from {rows} t order by t._stream, t._offset, t._ordinal
 select p.commit_uuid::text, p.before, x.location from lockstep.lake_prepared p
 join lockstep.lake_prefix x using (batch_id, token, place)
 join lockstep.attempt a using (batch_id, token)
-where p.swept_at is null and a.closed_at is not null and not exists (
+where a.closed_at is not null
+  -- once more after a day, as prefixes are
+  and (p.swept_at is null or (p.swept_at < a.closed_at + interval '1 day' and a.closed_at < clock_timestamp() - interval '1 day'))
+  and not exists (
     select from lockstep.lake_pointer m where m.before = p.before and strpos(m.after, p.commit_uuid::text) > 0)
 order by p.at
 
@@ -151,3 +167,7 @@ join lockstep.lake_commit m on m.batch_id = c.batch_id and m.namespace = %(names
 left join lockstep.lake_file f on f.batch_id = m.batch_id and f.token = m.token and f.place = m.place
     and f.streams ? c.stream_id::text
 where s.pipeline = %(pipeline)s and c.kind = 'batch' order by c.stream_id, c.offsets
+
+-- name: batches_of_files
+-- The batches that have brought these files.
+select path, batch_id from lockstep.lake_file where path = any (%(paths)s)

@@ -6,28 +6,31 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockstep.core.lake.files import OffsetSums, add_sums
+from lockstep.core.lake.files import OffsetSums, Replaced, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
 from lockstep.core.lake.keyed import Held, keyed_places
 from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.admin.upkeep import streams_with_logs
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.of_tasks import expected_digests
 from lockstep.steps.lake.keyed import copy_keys
-from lockstep.steps.lake.open_tables import load_table
+from lockstep.steps.lake.open_tables import foreign_state, load_table
 from lockstep.steps.lake.verify_keys import add_batch, as_accounted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
     from lockstep.adapters.iceberg.table import LakeTable
     from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.targets import Upsert
     from lockstep.core.staging import AttemptId
 
 AS_READ_BACK = "the lake holds what was read back before the commit"
 AS_WRITTEN = "the lake holds the values that tasks wrote"
 POINTER_TOLD = "every move of the pointer is told"
+FILES_WHOLE = "every file is there and whole"
 COMMIT_IN_HISTORY = "the last commit is in the table's history"
 
 
@@ -40,7 +43,8 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
     places = lake_places(pipeline.targets)
     if not places:
         return pipeline, []
-    from lockstep.targets.lake.copy import (  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.history import damaged_files  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.targets.lake.copy import (  # noqa: PLC0415 - as above
         ValuesOfBatches,
         make_copy,
         sums_of_copy,
@@ -54,18 +58,19 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         copy = LakeCopy(table.partition(".")[2])
         told = expected_digests(cur, pipeline.name, place)
         values = ValuesOfBatches({batch: columns for (batch, _), (columns, _) in told.items()})
+        damaged = damaged_files(opened)
         targets[place] = replace(targets[place], table=copy)
         if place in keyed:
             held: Held = {}
-            make_copy(cur, opened, copy, tell=partial(add_batch, held, opened))
+            make_copy(cur, opened, copy, tell=partial(add_batch, held, opened), without=damaged)
             of_rows = [as_accounted(cur, table, held)]
         else:
-            make_copy(cur, opened, copy, tell=values.take)
+            make_copy(cur, opened, copy, tell=values.take, without=damaged)
             of_rows = [
                 _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
                 *_as_written(cur, table, told, values.digests),
             ]
-        found = [_told(cur, table, address), _in_history(cur, table, opened), *of_rows]
+        found = [_told(cur, table, address), _in_history(cur, table, opened), _whole(cur, table, damaged), *of_rows]
         more = f": {table}" if len(targets) > 1 else ""
         checks += [replace(check, name=f"{check.name}{more}") for check in found]
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0]), checks
@@ -76,18 +81,35 @@ def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable
 
     Returns the pipeline with the copies as its targets.
     """
+    keyed = keyed_places(pipeline.targets)
+    copies = {place: copy_keys(cur, opened[place], keyed[place], attempt, place) for place in keyed if place in opened}
+    return _copied(cur, pipeline, opened, moves.offsets_to_compare(cur, attempt.batch_id), copies)
+
+
+def copy_offset(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], offset: int) -> Pipeline:
+    """Copies the rows of one offset, in every stream, out of each opened table. Returns the pipeline with the copies."""
+    streams = streams_with_logs(cur, pipeline.name)
+    return _copied(cur, pipeline, opened, [Replaced(each.stream_id, offset, offset + 1) for each in streams], {})
+
+
+def _copied(
+    cur: cursor,
+    pipeline: Pipeline,
+    opened: Mapping[int, LakeTable],
+    offsets: Sequence[Replaced],
+    copies: Mapping[int, Upsert],
+) -> Pipeline:
     if not opened:
         return pipeline
     from lockstep.targets.lake.copy import make_copy  # noqa: PLC0415 - few pipelines have a lake table
 
     targets = list(pipeline.targets)
-    keyed = keyed_places(targets)
     for place, table in opened.items():
-        if place in keyed:
-            targets[place] = copy_keys(cur, table, keyed[place], attempt, place)
+        if place in copies:
+            targets[place] = copies[place]
             continue
         copy = LakeCopy(table.name.partition(".")[2])
-        make_copy(cur, table, copy, moves.offsets_to_compare(cur, attempt.batch_id))
+        make_copy(cur, table, copy, offsets)
         targets[place] = replace(targets[place], table=copy)
     return replace(pipeline, target=tuple(targets) if len(targets) > 1 else targets[0])
 
@@ -100,11 +122,19 @@ def _told(cur: cursor, table: Iceberg, address: str) -> PromiseCheck:
 def _in_history(cur: cursor, table: Iceberg, opened: LakeTable) -> PromiseCheck:
     """Checks that nobody has taken the table back, or put another in its place."""
     last, wrong = moves.last_commit(cur, table), Wrong()
-    if last and last.table_uuid != opened.uuid:
-        wrong.add(f"{table} is another table than that of batch {last.batch_id}; moved {moves.last_mover(cur, table)}")
-    elif last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
-        wrong.add(f"{table} was taken back behind batch {last.batch_id}, {moves.last_mover(cur, table)}")
+    if why := foreign_state(last, opened):
+        wrong.add(f"{table} {why}: moved {moves.other_movers(cur, table)}")
     return PromiseCheck(COMMIT_IN_HISTORY, not wrong.count, str(wrong) if wrong.count else "")
+
+
+def _whole(cur: cursor, table: Iceberg, damaged: Mapping[str, str]) -> PromiseCheck:
+    """Checks that the store has each data file as the table has it. Names batch and other writers."""
+    wrong, batches = Wrong(), moves.batches_of_files(cur, damaged)
+    who = moves.other_movers(cur, table)
+    for path, why in sorted(damaged.items()):
+        of = f" of batch {batches[path]}" if path in batches else ""
+        wrong.add(f"{table}: {path}{of}: {why}; the pointer was moved {who}")
+    return PromiseCheck(FILES_WHOLE, not wrong.count, str(wrong) if wrong.count else "")
 
 
 def _as_written(
@@ -120,8 +150,8 @@ def _as_written(
     for (batch_id, stream_id), (_, digest) in sorted(told.items()):
         if there.get((batch_id, stream_id)) != digest:
             wrong.add(
-                f"batch {batch_id}: the rows of stream {stream_id} are not those that it committed; moved last "
-                f"{moves.last_mover(cur, table)}"
+                f"batch {batch_id}: the rows of stream {stream_id} are not those that it committed; moved "
+                f"{moves.other_movers(cur, table)}"
             )
     detail = str(wrong) if wrong.count else f"{len(told)} segments by digest"
     return [PromiseCheck(AS_WRITTEN, not wrong.count, detail, "contents", str(table))]
@@ -140,7 +170,7 @@ def _as_read_back(
         if row.sums:
             n, total, squares, first, last = row.sums
             expected[key] = add_sums(expected.get(key), (n, total, squares, first, last))
-    who = moves.last_mover(cur, table)
+    who = moves.other_movers(cur, table)
     for key in sorted(where.keys() | there.keys()):
         found, told = there.get(key), expected.get(key)
         if found != told:
@@ -149,6 +179,6 @@ def _as_read_back(
             same = (
                 "other offsets than were committed, in as many rows" if found and told and found[0] == told[0] else rows
             )
-            wrong.add(f"{name}: {same}; moved last {who}")
+            wrong.add(f"{name}: {same}; moved {who}")
     detail = str(wrong) if wrong.count else f"{len(there)} segments by number and sums of offsets"
     return PromiseCheck(AS_READ_BACK, not wrong.count, detail, "coordinates", str(table))

@@ -106,18 +106,20 @@ def prepare_keys(
                 next_command=f"lockstep batch {move.attempt.batch_id}",
             )
         files.append(file)
-    after, snapshot_id, written = move.table.prepare_keys(move.commit_uuid, parted, [each.path for each in files], summary)
+    paths = [each.path for each in files]
+    after, snapshot_id, sequence, written = move.table.prepare_keys(move.commit_uuid, parted, paths, summary)
     changes: Held = {}
     add_held(changes, stay.held)
     add_held(changes, there.held, -1)
     counts = (len(files), len(parted.drops), len(parted.kept), withdrawn)
     before = (move.commit_uuid, move.table.uuid, move.table.address)
-    all_written = (*parted.kept, *(each.path for each in files), *written)
+    all_written = (*parted.kept, *paths, *written)
     return PreparedKeys(
         *before,
         after,
         snapshot_id,
         *counts,
+        sequence,
         all_written,
         touched=there.path,
         columns=move.table.postgres_columns,

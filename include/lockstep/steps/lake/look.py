@@ -28,7 +28,10 @@ def look_at_lake(conn: connection, pipeline: Pipeline) -> Judged:
                 continue
             address, longest = moves.pointer(cur, pipeline.name, table), longest_attempt(cur, pipeline.name)
         try:
-            judged += lake_findings(load_table(pipeline.name, table, address).facts(longest))
+            opened = load_table(pipeline.name, table, address)
+            from lockstep.adapters.iceberg.rewrite import lake_facts  # noqa: PLC0415 - few pipelines have a lake table
+
+            judged += lake_findings(lake_facts(opened, longest), pipeline.name)
         except Refusal as refusal:
             why = "no batch can be committed into it, and nobody can read it"
             remedy = refusal.next_command or f"lockstep files {pipeline.name}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.iceberg import CATALOG, lake_places
 from lockstep.ledger.lake import moves
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def open_tables(
                 table,
                 moves.pointer(cur, pipeline.name, table),
                 moves.last_commit(cur, table),
-                moves.last_mover(cur, table),
+                moves.other_movers(cur, table),
             )
             for place, table in places.items()
         }
@@ -48,18 +48,28 @@ def open_tables(
         before = (known_before or {}).get(place)
         opened = before if before and before.address == address else load_table(pipeline.name, table, address)
         found[place] = opened
-        if last and last.table_uuid != opened.uuid:
-            raise Refusal(
-                f"{pipeline.name}: {table} is another table than the one of batch {last.batch_id}: its pointer was moved "
-                f"{who}",
-                next_command=f"lockstep verify {pipeline.name}",
-            )
-        if last and last.snapshot_id not in opened.snapshots and opened.keeps(last.snapshot_id):
-            raise Refusal(
-                f"{pipeline.name}: {table} was taken back behind batch {last.batch_id}, {who}",
-                next_command=f"lockstep replay {pipeline.name} --batch {last.batch_id} --preview",
-            )
+        if why := foreign_state(last, opened):
+            raise Refusal(f"{pipeline.name}: {table} {why}: moved {who}", next_command=remedy(table, last, opened))
     return found
+
+
+def foreign_state(last: Any, opened: LakeTable) -> str | None:
+    """Says how another writer has put the table into a state that the last commit has not led to. None if nobody has."""
+    from lockstep.adapters.iceberg.history import was_taken_back  # noqa: PLC0415 - few pipelines have a lake table
+
+    if last and last.table_uuid != opened.uuid:
+        return f"is another table than the one of batch {last.batch_id}"
+    if last and was_taken_back(opened, last.snapshot_id, last.sequence):
+        return f"was taken back behind batch {last.batch_id}"
+    return None
+
+
+def remedy(table: Iceberg, last: Any, opened: LakeTable) -> str:
+    """Returns the call that leads readers to the state of the last commit again."""
+    name = f"{table.namespace}.{table.name}"
+    if last.table_uuid == opened.uuid and opened.keeps(last.snapshot_id):
+        return f"in Spark: call {CATALOG}.system.set_current_snapshot('{name}', {last.snapshot_id})"
+    return f"in Spark: drop table {table}, then call {CATALOG}.system.register_table('{name}', '{last.after}')"
 
 
 def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Sequence[Column]]) -> dict[int, LakeTable]:

@@ -14,7 +14,7 @@ from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pyarrow as pa
     from psycopg2.extensions import cursor
@@ -32,14 +32,15 @@ def make_copy(
     copy: LakeCopy,
     within: Sequence[Replaced] | None = None,
     tell: Callable[[pa.RecordBatch], None] = lambda _: None,
+    without: Collection[str] = (),
 ) -> None:
     """Copies the rows that readers of the table see, or those of some offsets. The copy goes with the transaction.
 
-    Shows `tell` the rows on their way.
+    Shows `tell` the rows on their way. Leaves out the files of `without`.
     """
     columns = table.postgres_columns
     cur.execute(sql.SQL(Q["make_copy"]).format(copy=table_name(copy), columns=typed_columns(columns)))
-    for rows in table.read([name for name, _ in columns], within):
+    for rows in table.read([name for name, _ in columns], within, without):
         tell(rows)
         copy_rows(cur, "pg_temp", str(copy), rows)
     cur.execute(sql.SQL(Q["index_copy"]).format(copy=table_name(copy)))

@@ -1,0 +1,62 @@
+"""Defines `upkeep`, which keeps the lake tables of a pipeline quick to read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lockstep.adapters.folders import load
+from lockstep.cli.options import MaybeReason, Name
+from lockstep.cli.output import AsJson, say, show
+from lockstep.context.systems import lake_keep, open_context, typing_person
+
+if TYPE_CHECKING:
+    from lockstep.core.lake.keeping import Kept
+
+Lake = Annotated[bool, typer.Option("--lake", help="Keep its tables in the lake.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")]
+
+
+def upkeep_command(
+    name: Name, lake: Lake = False, dry_run: DryRun = False, reason: MaybeReason = None, as_json: AsJson = False
+) -> None:
+    """Merge small files and manifests of the pipeline's lake tables. Expire snapshots, and delete what only they held.
+
+    Snapshots that readers were led to within LOCKSTEP_LAKE_KEEP stay, and so do those that a branch or tag names. Runs
+    beside batches, readers and other writers. Exits 1 if a step was left for the next time.
+    """
+    if not lake:
+        raise typer.BadParameter("say what to keep: --lake; lockstep reap does the rest", param_hint="--lake")
+    from lockstep.core.lake.keeping import Upkeep
+    from lockstep.steps.lake.keep_tables import keep_tables
+
+    wanted = Upkeep(typing_person(reason or "upkeep of the lake"), datetime.now(UTC) - lake_keep(), dry_run)
+    pipeline = load(name).pipeline
+    with closing(open_context()) as at:
+        found = keep_tables(at.conn, pipeline, at.broker.view, wanted)
+    document = {"pipeline": name, "dry_run": dry_run, "tables": [asdict(kept) for kept in found]}
+    show(document, as_json, lambda: _say(found))
+    if any(kept.left for kept in found):
+        raise typer.Exit(1)
+
+
+def _say(found: list[Kept]) -> None:
+    for kept in found:
+        say(f"{kept.table}:")
+        for count, words in (
+            (kept.merged_files, f"{kept.merged_files} small files merged into {kept.into_files}"),
+            (kept.manifests, f"{kept.manifests} manifests merged"),
+            (kept.expired_snapshots, f"{kept.expired_snapshots} snapshots expired"),
+            (kept.deleted_files, f"{kept.deleted_files} files deleted that nothing holds any more"),
+            (kept.swept_files, f"{kept.swept_files} files of upkeep that did not end deleted"),
+        ):
+            if count:
+                say(f"  {words}")
+        for why in kept.left:
+            say(f"  left for the next time: {why}")
+        if not any((kept.merged_files, kept.manifests, kept.expired_snapshots, kept.deleted_files, kept.left)):
+            say("  nothing to do")
