@@ -99,8 +99,8 @@ MUTANTS = [
         (f"{LARGE}[upsert]", f"{LARGE}[accumulate]"),
         Edit(
             "ledger/admin/author.py",
-            "            index_new_tables(cur, [each.table for each",
-            "            print([each.table for each",
+            "            index_new_tables(cur, [t.table for t",
+            "            print([t.table for t",
         ),
         long=True,
     ),

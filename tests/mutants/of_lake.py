@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
         "a preparation deletes old metadata",
         "the pointer may never move, and readers lose files that it leads to",
         (f"{PREPARED}test_a_preparation_deletes_no_old_metadata",),
-        Edit("adapters/iceberg/table.py", "    def _delete_old_metadata(", "    def _never_asked("),
+        Edit("adapters/iceberg/history.py", "    def _delete_old_metadata(", "    def _never_asked("),
         long=True,
     ),
     one(
@@ -81,8 +81,8 @@ MUTANTS: list[Mutant] = [
         (f"{VERIFIED}test_a_table_that_was_taken_back_is_named_and_nothing_is_written_into_it",),
         Edit(
             "steps/lake/open_tables.py",
-            "last.snapshot_id not in opened.snapshots and",
-            "last.snapshot_id in () and",
+            "if last and was_taken_back(",
+            "if last and not last and was_taken_back(",
         ),
         long=True,
     ),

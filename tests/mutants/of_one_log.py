@@ -39,7 +39,7 @@ MUTANTS = [
         "a usual plan would read the log",
         f"{HOUSE}test_a_clean_election_costs_one_comparison",
         Edit(
-            "steps/batch/one_log.py",
+            "core/planning/blocked.py",
             "bounds.leader_epoch not in {None, stream.leader_epoch}",
             "bounds.leader_epoch is not None",
         ),

@@ -139,8 +139,8 @@ MUTANTS = [
         "it ends at once and says so, or two attempts supersede each other for ever",
         Edit(
             "steps/batch/commit.py",
-            "from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Unreachable",
-            "from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, Refusal, Superseded, Unreachable",
+            "from lockstep.core.errors import CoverageMoved, LockTimeout, Refusal, Unreachable",
+            "from lockstep.core.errors import CoverageMoved, LockTimeout, Refusal, Superseded, Unreachable",
         ),
         Edit("steps/batch/commit.py", "except LockTimeout as", "except (LockTimeout, Superseded) as"),
         long=True,

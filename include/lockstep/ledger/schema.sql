@@ -1141,6 +1141,7 @@ create table lake_held (
     constraint lake_held_batch_id_fkey foreign key (batch_id) references batch(batch_id),
     constraint lake_held_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
+
 -- A step of upkeep: its files have its id in their names. Written before the first of them is.
 create table lake_upkeep (
     commit_uuid uuid not null,
