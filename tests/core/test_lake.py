@@ -70,7 +70,6 @@ def test_a_pipeline_without_the_lake_keeps_its_document():
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda t: pipeline(Upsert(t, key=("order_id",))), "only Append"),
         (lambda t: pipeline(History(t, key=("order_id",))), "only Append"),
         (lambda t: pipeline(Append(t), guarantee=Idempotent()), r"guarantee=PerBatch\(\)"),
         (lambda t: pipeline(Append(t), guarantee=AtLeastOnce()), r"guarantee=PerBatch\(\)"),

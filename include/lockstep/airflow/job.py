@@ -58,7 +58,7 @@ class SparkJobOperator(SparkSubmitOperator):
     def _submit_to_cluster(self) -> None:
         """Waits for the driver's end. The submitting program has no secret, and the cluster is given none.
 
-        If the cluster has begun the application, the ledger's answer says what came of it, and the exit code does not.
+        Once the cluster has begun the application, the ledger's answer says what came of it. The exit code does not.
         """
         self._runs_there = True
         resolved = self._hook or self._get_hook()

@@ -29,7 +29,7 @@ from simulation.world import World
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lockstep.core.lake.keyed import Held
+    from lockstep.core.lake.keyed import HeldRows
 
 TABLE = Iceberg("sim.house")
 LAKE_POINTS = (
@@ -79,7 +79,7 @@ class InBoth(World):
             table = LakeTable(str(TABLE), cur.fetchone()[0])
             names = [name for name, _ in table.postgres_columns]
             cur.execute(f"select {', '.join(names)} from public.house")
-            held: Held = {}
+            held: HeldRows = {}
             there = []
             for batch in table.read(names):
                 there += [tuple(row[name] for name in names) for row in batch.to_pylist()]

@@ -111,6 +111,7 @@ def test_every_command_answers_or_says_in_one_line_what_it_does_not_do(keyed, lo
         ("metrics",),
         ("reap",),
         ("migrate", "drill", "--propose"),
+        ("lineage", "drill", "--partition", "0", "--offset", "1"),
         ("replay", "drill", "--batch", str(batch), "--preview"),
         ("replay", "drill", "--batch", str(batch), "--reason", "a test"),
     ):
@@ -121,7 +122,6 @@ def test_every_command_answers_or_says_in_one_line_what_it_does_not_do(keyed, lo
     key = keyed.rows()[0][4]
     for arguments in (
         ("blame", "drill", "--key", key, "--target", DRILL),
-        ("lineage", "drill", "--partition", "0", "--offset", "1"),
         ("blame", "drill", "--key", key),
         ("erase", "drill", "--key", key, "--column", "id", "--reason", "a test"),
     ):

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.columns import Column
 
-RUNS_CODE = re.compile(r"impl\Z|^auth\b")  # properties by which a catalog could have code of its choice run here
-PAGE = re.compile(r"<\s*(!doctype|html|head|body)\b", re.IGNORECASE)
+NAMES_CODE = re.compile(r"impl\Z|^auth\b")  # properties by which a catalog could have code of its choice run here
+HTML_PAGE = re.compile(r"<\s*(!doctype|html|head|body)\b", re.IGNORECASE)
 _LOGIN = (UnauthorizedError, AuthorizationExpiredError, ForbiddenError, OAuthError)
 _AWAY = (ServerError, ServiceUnavailableError, TooManyRequestsError, CommitStateUnknownException, RequestException)
 _REFUSED = (*_LOGIN, NoSuchTableError, NoSuchNamespaceError)  # certainly not done
@@ -129,7 +129,7 @@ class OpenCatalog:
 
     def _said(self, error: Exception) -> str:
         text = str(error) or type(error).__name__
-        return "a page of HTML" if PAGE.search(text) else self.settings.without_secrets(text)
+        return "a page of HTML" if HTML_PAGE.search(text) else self.settings.without_secrets(text)
 
 
 class _Rest(RestCatalog):
@@ -152,7 +152,7 @@ class _Rest(RestCatalog):
 
 
 def _refuse_code(properties: Any) -> None:
-    if found := next((name for name in properties if RUNS_CODE.search(name)), None):
+    if found := next((name for name in properties if NAMES_CODE.search(name)), None):
         raise Refusal(
             f"the property {found} of the catalog, or of its table, would run code of another's choice here",
             next_command=f"take {found} out of the catalog's configuration, and of the table's properties",

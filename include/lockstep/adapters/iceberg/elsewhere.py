@@ -18,7 +18,7 @@ from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import BadData
 from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of
-from lockstep.core.lake.files import add_sums, prefix_of
+from lockstep.core.lake.files import ROWS_PER_FILE, add_sums, prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from lockstep.core.lake.arrivals import Arrival
     from lockstep.core.lake.files import OffsetSums, Replaced
 
-ROWS_PER_FILE = 2_000_000
 ON_DISK = "file:"
 
 
 class TableElsewhere(LakeTable):
-    """A table as its catalog has told it, once. What it commits holds only for this state."""
+    """A table as its catalog has told it, once. A commit holds only for this state."""
 
     def __init__(self, pipeline: str, catalog: OpenCatalog, table: Table) -> None:
         self.name = ".".join((catalog.settings.name, *table.name()))

@@ -17,7 +17,7 @@ from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.within import any_of, within_ranges
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeFile, add_sums
-from lockstep.core.lake.keyed import Held, add_held
+from lockstep.core.lake.keyed import HeldRows, add_held
 from lockstep.core.lake.lake_findings import SMALL_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class KeyedTable(LakeTable):
         """Writes the metadata of one snapshot more. Returns its address, the snapshot with its order, and what was written."""
         return self._prepared(commit_uuid, parted.drops, (*parted.kept, *files), summary)
 
-    def look_back(self, path: str) -> tuple[LakeFile, Held]:
+    def look_back(self, path: str) -> tuple[LakeFile, HeldRows]:
         """Reads a whole file back from the store: its offsets by stream, and what it holds of each batch."""
-        held: Held = {}
+        held: HeldRows = {}
         sums: dict[int, OffsetSums] = {}
         rows = 0
         source = self._table.io.new_input(path)

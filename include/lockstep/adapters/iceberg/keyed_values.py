@@ -14,12 +14,12 @@ from lockstep.adapters.iceberg.values import LOW, ODD, mixed, words_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lockstep.core.lake.keyed import Held
+    from lockstep.core.lake.keyed import HeldRows
 
     Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 # Bounds of files are compared with keys of these types. A NaN has no bounds.
-BOUNDED = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_decimal)
+WITH_BOUNDS = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_decimal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def gather_keys(columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Ke
         found.append(np.unique(_hashed(rows, columns)))
         for name in columns:
             column = rows.column(name)
-            if column.null_count < len(column) and any(is_bounded(column.type) for is_bounded in BOUNDED):
+            if column.null_count < len(column) and any(is_bounded(column.type) for is_bounded in WITH_BOUNDS):
                 low, high = (each.as_py() for each in pc.min_max(column).values())
                 before = bounds.get(name, (low, high))
                 bounds[name] = (min(before[0], low), max(before[1], high))
@@ -61,7 +61,7 @@ def gather_keys(columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> Ke
     return Keys(tuple(columns), hashes, count, bounds)
 
 
-def held_rows(rows: pa.RecordBatch, ids: Mapping[str, int]) -> Held:
+def held_rows(rows: pa.RecordBatch, ids: Mapping[str, int]) -> HeldRows:
     """Returns number and sum of the hashes of rows, by batch and stream.
 
     A hash covers each value with its column's id. So a new column that is empty changes none, and neither does a name.

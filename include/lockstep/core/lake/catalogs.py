@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CATALOG_PREFIX = "LOCKSTEP_CATALOG_"
-PATIENCE_SECONDS = 60.0  # for one answer of a catalog, and for the outcome of a commit without an answer
+CATALOG_PATIENCE_SECONDS = 60.0  # for one answer of a catalog, and for the outcome of a commit without an answer
 ALLOWED_OPTIONS = frozenset({"type", "uri", "warehouse", "credential", "token", "scope", "audience", "resource"})
 ALLOWED_OPTIONS |= {"oauth2-server-uri", "patience"}
 OF_STORES = ("s3.", "gcs.", "adls.")  # options of the file systems that tables lie in, by pyiceberg's names
@@ -49,7 +49,7 @@ class CatalogSettings:
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
-    patience: float = PATIENCE_SECONDS
+    patience: float = CATALOG_PATIENCE_SECONDS
 
     @property
     def variable(self) -> str:
@@ -81,7 +81,7 @@ def catalog_settings(catalog: Catalog, options: Mapping[str, object]) -> Catalog
     if given.pop("type", "rest") != "rest":
         raise bad("type must be rest: no other catalog is spoken to")
     try:
-        patience = float(given.pop("patience", PATIENCE_SECONDS))
+        patience = float(given.pop("patience", CATALOG_PATIENCE_SECONDS))
         address = urlsplit(given.get("uri", ""))
         holds_login = address.username is not None or address.password is not None
     except ValueError:

@@ -10,6 +10,7 @@ from lockstep.core.lake.lake_options import LakeOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+ROWS_PER_FILE = 2_000_000
 MAX_RANGES_SIZE = 32 * 2**10  # characters of a snapshot's summary. More ranges are only counted
 OffsetSums = tuple[int, int, int, int, int]  # rows, sum of offsets, sum of their squares, first, last
 

@@ -109,7 +109,7 @@ def database_places(targets: Sequence[Target]) -> dict[int, Target]:
 
 
 def refuse_odd_lake(targets: Sequence[Target], guarantee: Guarantee) -> None:
-    """Refuses a lake table under a guarantee that its catalog cannot keep, one with a feed, and one with several writers."""
+    """Refuses a lake table that its catalog cannot keep the promise for: by guarantee, feed, or several writers."""
     for target in targets:
         table = target.table
         if not isinstance(table, Iceberg) or table.catalog is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.targets import Target
 
-Held = dict[tuple[int, int], tuple[int, int]]  # rows and sum of their hashes, by batch and stream
+HeldRows = dict[tuple[int, int], tuple[int, int]]  # rows and sum of their hashes, by batch and stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class PreparedKeys(Prepared):
     touched: Path
     columns: tuple[tuple[str, str], ...]
     state: str
-    changes: Held
+    changes: HeldRows
     kept: tuple[LakeFile, ...]
 
 
@@ -40,7 +40,7 @@ def keyed_places(targets: Sequence[Target]) -> dict[int, Upsert]:
     return {place: target for place, target in each.items() if isinstance(target, Upsert)}
 
 
-def add_held(held: Held, more: Mapping[tuple[int, int], tuple[int, int]], sign: int = 1) -> None:
+def add_held(held: HeldRows, more: Mapping[tuple[int, int], tuple[int, int]], sign: int = 1) -> None:
     """Adds rows and hashes by batch and stream, or takes them out."""
     for key, (rows, digest) in more.items():
         before = held.get(key, (0, 0))

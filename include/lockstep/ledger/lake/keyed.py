@@ -1,4 +1,4 @@
-"""Keeps the account of each keyed lake table: the rows that it must hold of each batch, with the sum of their hashes."""
+"""Keeps the account of each keyed lake table: rows that it must hold of each batch, with their hashes' sum."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.lake.keyed import Held
+    from lockstep.core.lake.keyed import HeldRows
 
 Q = queries("lockstep.ledger.lake", "keyed")
 
 
-def keep_held(cur: cursor, target: str, batch_id: int, changes: Held) -> None:
+def keep_held(cur: cursor, target: str, batch_id: int, changes: HeldRows) -> None:
     """Adds what a commit does to the table. Forgets segments that it replaces. The pointer's row is locked."""
     told = [
         {"batch_id": batch, "stream_id": stream, "rows": rows, "digest": digest}
@@ -30,7 +30,7 @@ def keep_held(cur: cursor, target: str, batch_id: int, changes: Held) -> None:
     cur.execute(Q["forget_held"], {"target": target, "batch_id": batch_id})
 
 
-def expected_held(cur: cursor, target: str) -> Held:
+def expected_held(cur: cursor, target: str) -> HeldRows:
     """Returns what the table must hold of each segment."""
     cur.execute(Q["held"], {"target": target})
     return {(row.batch_id, row.stream_id): (row.rows, int(row.digest)) for row in every(cur)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.lake.files import OffsetSums, Replaced, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
-from lockstep.core.lake.keyed import Held, keyed_places
+from lockstep.core.lake.keyed import HeldRows, keyed_places
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.admin.upkeep import streams_with_logs
 from lockstep.ledger.lake import moves
@@ -61,7 +61,7 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         damaged = damaged_files(opened)
         targets[place] = replace(targets[place], table=copy)
         if place in keyed:
-            held: Held = {}
+            held: HeldRows = {}
             make_copy(cur, opened, copy, tell=partial(add_batch, held, opened), without=damaged)
             of_rows = [as_accounted(cur, table, held)]
         else:
@@ -77,7 +77,7 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
 
 
 def copy_offsets(cur: cursor, pipeline: Pipeline, opened: Mapping[int, LakeTable], attempt: AttemptId) -> Pipeline:
-    """Copies the rows of a batch's offsets out of each opened table, and those of its keys out of an upserted one.
+    """Copies the rows of a batch's offsets out of each opened table: of its keys, where it is upserted.
 
     Returns the pipeline with the copies as its targets.
     """

@@ -1,7 +1,7 @@
 """Prepares the move of an upserted lake table, and publishes into its copy in the commit's transaction.
 
-The rows that the table has of the batch's keys are copied into the session. What is published there decides, as in a table
-of the database. The files then get what the copy holds.
+The rows that the table has of the batch's keys are copied into the session. Publishing there decides, as in a table of the
+database. The files then get what the copy holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lockstep.adapters.postgres import COMMITTER, transaction
 from lockstep.core.errors import BadData, LakeMoved
 from lockstep.core.lake.files import prefix_of
-from lockstep.core.lake.keyed import Held, PreparedKeys, add_held, keyed_places
+from lockstep.core.lake.keyed import HeldRows, PreparedKeys, add_held, keyed_places
 from lockstep.core.states import Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts
@@ -108,7 +108,7 @@ def prepare_keys(
         files.append(file)
     paths = [each.path for each in files]
     after, snapshot_id, sequence, written = move.table.prepare_keys(move.commit_uuid, parted, paths, summary)
-    changes: Held = {}
+    changes: HeldRows = {}
     add_held(changes, stay.held)
     add_held(changes, there.held, -1)
     counts = (len(files), len(parted.drops), len(parted.kept), withdrawn)
@@ -211,7 +211,7 @@ class _Spool:
 
     def __init__(self, move: KeyedMove, name: str) -> None:
         self.path = move.spool / f"{move.commit_uuid}-{name}.parquet"
-        self.held: Held = {}
+        self.held: HeldRows = {}
         self.rows = 0
         self._table = move.table
 

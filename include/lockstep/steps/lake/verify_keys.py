@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.lake.keyed import Held, add_held
+from lockstep.core.lake.keyed import HeldRows, add_held
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.keyed import expected_held, named_streams
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 AS_ACCOUNTED = "the lake holds the rows that commits have left"
 
 
-def add_batch(held: Held, table: LakeTable, rows: Any) -> None:
+def add_batch(held: HeldRows, table: LakeTable, rows: Any) -> None:
     """Adds rows that were read from the table to what it holds."""
     from lockstep.adapters.iceberg.keyed_values import held_rows  # noqa: PLC0415 - few pipelines have a lake table
 
     add_held(held, held_rows(rows, table.ids))
 
 
-def as_accounted(cur: cursor, table: Iceberg, there: Held) -> PromiseCheck:
+def as_accounted(cur: cursor, table: Iceberg, there: HeldRows) -> PromiseCheck:
     """Compares the rows of each batch and stream with the account, by number and by sum of their hashes.
 
     A value that changed, a key that is lost and one that came back are each a difference.

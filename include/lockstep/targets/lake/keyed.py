@@ -1,6 +1,6 @@
-"""Publishes into a copy of the rows that a keyed lake table has of a batch's keys, exactly as into a table of the database.
+"""Publishes into a copy of a keyed lake table's rows, as into a table of the database.
 
-The copy is a temporary table of the session. What it holds afterwards is what the lake table gets.
+The copy is a temporary table of the session. The lake table gets the rows that it holds afterwards.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from psycopg2 import sql
 
 from lockstep.core.errors import BadData
+from lockstep.core.lake.files import ROWS_PER_FILE
 from lockstep.core.records import COORDINATES
 from lockstep.ledger.lake.moves import Q
 from lockstep.ledger.rows import every
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lockstep.core.staging import AttemptId
 
 SPOOLED_ROWS = 10_000
-ROWS_PER_FILE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
