@@ -61,7 +61,7 @@ def parted(table: KeyedTable, wanted: Keys, *replaced: Replaced) -> tuple[list[A
     name = str(uuid4())
     stem = f"{prefix_of(table.location, 2, 2)}/kept-{name}"
     found = table.part(wanted, replaced, stem, lambda rows: taken.extend(rows.to_pylist()))
-    after, _ = table.prepare_keys(name, found, [], {})
+    after, *_ = table.prepare_keys(name, found, [], {})
     return sorted(each["id"] for each in taken), KeyedTable(LakeTable(NAME, after)), found
 
 
@@ -114,7 +114,7 @@ def deleted_by_others(
     path = f"{table.location}/data/{uuid4()}-deletes.parquet"
     local = Path(path.removeprefix("file://"))
     pq.write_table(pa.Table.from_pylist(rows), local)
-    ids = {"equality_ids": [table.ids["id"]]} if content == DataFileContent.EQUALITY_DELETES else {}
+    ids: dict[str, Any] = {"equality_ids": [table.ids["id"]]} if content == DataFileContent.EQUALITY_DELETES else {}
     file = DataFile.from_args(
         content=content,
         file_path=path,
@@ -128,7 +128,7 @@ def deleted_by_others(
     with monkeypatch.context() as deleting:
         deleting.setattr(ManifestWriterV2, "content", lambda _: ManifestContent.DELETES)
         deleting.setattr(of_table, "parquet_file_to_data_file", lambda *_: file)
-        after, _ = table._prepared(str(uuid4()), [], [path], {})  # noqa: SLF001 - no writer here writes deletes
+        after, *_ = table._prepared(str(uuid4()), [], [path], {})  # noqa: SLF001 - no writer here writes deletes
     return KeyedTable(LakeTable(NAME, after))
 
 

@@ -120,15 +120,15 @@ def test_every_command_answers_or_says_in_one_line_what_it_does_not_do(keyed, lo
         assert said.code == 0 or arguments[0] == "doctor", (arguments, said)
     assert keyed.rows() == keyed.in_database()
     key = keyed.rows()[0][4]
-    for arguments in (
+    for refused in (
         ("blame", "drill", "--key", key, "--target", DRILL),
         ("blame", "drill", "--key", key),
         ("erase", "drill", "--key", key, "--column", "id", "--reason", "a test"),
     ):
-        said = lockstep(*arguments)
-        assert said.code not in {0, 70}, (arguments, said)
+        said = lockstep(*refused)
+        assert said.code not in {0, 70}, (refused, said)
         assert (len(said.err.strip().splitlines()) <= 2, DRILL in said.err or "lake" in said.err) == (True, True), (
-            arguments,
+            refused,
             said,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lockstep.core.planning.decisions import Blocked
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 NUMBER_HEADER = "lockstep.number"
 
 
-@dataclass(frozen=True, slots=True)
-class FeedRecord:
+class FeedRecord(NamedTuple):
     """A record of a feed's topic. `value` is None for a tombstone. `at_ms` is when the change was committed."""
 
     number: int

@@ -46,6 +46,7 @@ def _header(name: str, value: object) -> tuple[str, bytes]:
 
 
 _OPS = {op: _header("op", op) for op in ("insert", "update", "delete")}
+_SOURCE = "lockstep.source"
 _LAST = {True: _header("last", "true"), False: _header("last", "false")}
 
 
@@ -120,9 +121,9 @@ class Outgoing:
         for (seq, kind, batch), of_set in groupby(rows, attrgetter("seq", "kind", "batch_id")):
             its_seq, its_kind, its_batch = _header("seq", seq), _header("kind", kind), _header("batch", batch)
             for row in of_set:
-                source = None if row.topic is None else f"{row.topic}-{row.partition}:{row.offset}"
-                place = (NUMBER_HEADER, str(row.number).encode()), its_seq, _OPS[row.op]
-                headers = [*place, its_kind, its_batch, _header("source", source), _LAST[row.is_last]]
+                source = b"" if row.topic is None else f"{row.topic}-{row.partition}:{row.offset}".encode()
+                place = (NUMBER_HEADER, b"%d" % row.number), its_seq, _OPS[row.op]
+                headers = [*place, its_kind, its_batch, (_SOURCE, source), _LAST[row.is_last]]
                 key = None if row.key is None else row.key.encode()
                 value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()
                 yield FeedRecord(row.number, seq, key, value, headers, row.at_ms)

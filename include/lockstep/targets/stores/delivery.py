@@ -40,8 +40,8 @@ class Delivery:
     """The rows of one attempt for these offsets, `count` of them.
 
     They lie in the folder `spool` until they are brought. `columns` are the decoded ones with their staged types.
-    `epochs` order the streams. A replay takes old rows out first. `code` is the hash of the definition. A store that has no
-    fence of its own calls `fence`, which raises `Superseded` if the ledger has given the offsets to another attempt.
+    `epochs` order the streams. A replay takes old rows out first. `code` is the hash of the definition. A store
+    without a fence of its own calls `fence`. It raises `Superseded` if another attempt has the offsets by now.
     """
 
     pipeline: Pipeline

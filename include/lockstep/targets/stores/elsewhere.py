@@ -71,8 +71,8 @@ class LakeElsewhere:
     def bring(self, delivery: Delivery) -> dict[str, int]:
         """Makes the rows results by one commit, and reads back what became of it if no answer comes.
 
-        Each try looks for the delivery first, then asks the ledger whether it still may, and commits only upon the
-        snapshot that it has looked at. So of several tries at most one holds, in whatever order they arrive.
+        Each try looks for the delivery, and asks the ledger whether it still may. It commits only upon the snapshot that
+        it has looked at. So of several tries at most one holds, in whatever order they arrive.
         """
         arrival, streams = _arrival(delivery), [stream for stream, _, _ in delivery.ranges]
         replaced = () if _keeps_old(delivery) else tuple(Replaced(*each) for each in delivery.ranges)
