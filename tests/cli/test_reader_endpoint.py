@@ -65,7 +65,7 @@ WITHOUT_LEDGER = {
     *(n for n in NAMES if n.startswith("dev-")),
 }
 # They refuse a plain pipeline by its definition, or their arguments, before they ask a ledger.
-ASK_LATER = {"files", "windows", "late", "changes", "relay", "clone", "certificate", "archive"}
+ASK_LATER = {"files", "upkeep", "windows", "late", "changes", "relay", "clone", "certificate", "archive"}
 SAID = "the ledger's database is read-only for this login: default_transaction_read_only is on"
 
 

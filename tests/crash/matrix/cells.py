@@ -90,6 +90,8 @@ LAKE_POINTS = (
     *("prefix_made", "file_closed", "looked_back", "registered", "prepared_row", "one_metadata_written"),
     *("all_metadata_written", "one_pointer_moved"),
 )
+KEYED_POINTS = ("rest_written", "rehearsed", "keys_written", "account_kept")
+UPKEEP_POINTS = ("begun", "merged", "swept", "prepared", "moved", "swapped")
 EMIT_POINTS = ("read", "raised", "written", "numbered", "unacknowledged")
 ELSEWHERE = {
     "upkeep.rejects_emptied": "tests/ledger/test_reject_retention.py",
@@ -101,6 +103,11 @@ ELSEWHERE = {
     **{f"lake.{point}": "tests/lake/test_commit.py" for point in LAKE_POINTS},
     "lake.file_open": "tests/lake/test_of_tasks.py",  # by the task that writes the file
     "lake.sweep_mid": "tests/lake/test_sweep.py",
+    **{f"lake.{point}": "tests/lake/keyed/both.py" for point in KEYED_POINTS},
+    **{f"lake.upkeep_{point}": "tests/lake/test_upkeep_kills.py" for point in UPKEEP_POINTS},
+    "lake.expired_mid_delete": "tests/lake/test_upkeep_kills.py",
+    "deliver.files_written": "tests/elsewhere/test_once.py",
+    "deliver.prepared": "tests/elsewhere/test_once.py",
     **{f"emit.{point}": "tests/windows/test_emit.py" for point in EMIT_POINTS},
     **{f"relay.{point}": "tests/feed/test_relay_crashes.py" for point in RELAY_POINTS},
 }
