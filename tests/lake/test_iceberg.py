@@ -10,6 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
+from lockstep.adapters.iceberg import history
 from lockstep.adapters.iceberg import table as prepares
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.table import LakeTable
@@ -163,7 +164,7 @@ def test_a_preparation_makes_what_pyiceberg_makes_of_the_whole_history(table, mo
     short = json.loads(Path(moved(table, files).address.removeprefix("file://")).read_text())
     with monkeypatch.context() as plain:
         plain.setattr(prepares, "without_history", lambda whole: whole)
-        plain.setattr(prepares, "with_history", lambda changed, _: changed)
+        plain.setattr(history, "with_history", lambda changed, _: changed)
         whole = json.loads(Path(moved(table, files).address.removeprefix("file://")).read_text())
     assert [s["snapshot-id"] for s in short["snapshots"][:-1]] == [s["snapshot-id"] for s in document["snapshots"]]
     assert short["snapshot-log"][:-1] == document["snapshot-log"]
