@@ -74,8 +74,11 @@ class Cursors:
         """Returns the rows whose next bytes are these, and steps over them."""
         found = self._ends - self._at >= len(tag)
         for place, byte in enumerate(tag):
-            found &= self._byte(self._at + place) == byte
-        self._at += found * len(tag)
+            found &= self._byte(self._at + place if place else self._at) == byte
+        if found.all():
+            self._at += len(tag)
+            return self.rows()
+        self._at[found] += len(tag)
         return np.flatnonzero(found)
 
     def spans(self, rows: Places, sizes: Places) -> tuple[Places, Places]:

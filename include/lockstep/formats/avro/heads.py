@@ -33,12 +33,13 @@ def by_schema(values: pa.Array, behind: bytes = b"") -> Iterator[tuple[int, Plac
     octets, body = np.frombuffer(data, np.uint8), HEAD_BYTES + len(behind)
     good = (ends - begins >= body) & values.is_valid().to_numpy(zero_copy_only=False)
     for place, byte in ((0, MAGIC[0]), *enumerate(behind, HEAD_BYTES)):
-        good[good] = octets[begins[good] + place] == byte
+        good &= octets.take(begins + place, mode="clip") == byte
     places = np.flatnonzero(good)
     heads = octets[begins[places][:, None] + np.arange(1, HEAD_BYTES)]
     ids = heads.copy().view(">u4")[:, 0] if len(heads) else places
-    for schema_id in np.unique(ids).tolist():
-        mine = places[ids == schema_id]
+    known = np.unique(ids).tolist()
+    for schema_id in known:
+        mine = places if len(known) == 1 else places[ids == schema_id]
         yield schema_id, mine, Cursors(data, begins[mine] + body, ends[mine])
 
 

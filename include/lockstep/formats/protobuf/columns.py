@@ -129,6 +129,11 @@ def _spread(array: pa.Array, rows: Places, count: int, default: Any) -> pa.Array
     """Returns a value for each of `count` records: that of its row, or the default."""
     if len(rows) == count:
         return array
+    if default is not None and not pa.types.is_string(array.type) and not pa.types.is_binary(array.type):
+        values = array.to_numpy(zero_copy_only=False)
+        each = np.full(count, default, values.dtype)
+        each[rows] = values
+        return pa.array(each, array.type)
     at = np.zeros(count, np.int64)
     at[rows] = np.arange(len(rows))
     is_there = np.zeros(count, np.bool_)
@@ -152,6 +157,13 @@ def _below(cursors: Cursors, rows: Places, end: int) -> np.ndarray:
     return values
 
 
+def _bool(cursors: Cursors, rows: Places) -> pa.Array:
+    """Reads a byte. Refuses a bool of several, which the decoder takes."""
+    octets = cursors.fixed(rows, 1)[:, 0]
+    cursors.refuse(rows, octets > 1)
+    return pa.array(octets == 1)
+
+
 def _int32(cursors: Cursors, rows: Places) -> pa.Array:
     values = cursors.varints(rows).view(np.int64)
     bad: Flags = (values < -(2**31)) | (values >= 2**31)
@@ -165,8 +177,8 @@ def _sint32(cursors: Cursors, rows: Places) -> pa.Array:
 
 
 def _lengths(cursors: Cursors, rows: Places) -> Places:
-    values = cursors.varints(rows)
-    return np.where(values < np.uint64(1 << 31), values, np.uint64(1 << 31)).astype(np.int64)
+    sizes: Places = np.minimum(cursors.varints(rows), np.uint64(1 << 31)).view(np.int64)
+    return sizes
 
 
 def _fixed(type_: str) -> Read:
@@ -184,7 +196,7 @@ def _bytes(cursors: Cursors, rows: Places) -> pa.Array:
 
 
 WIRE_READERS: dict[str, Read] = {
-    "bool": lambda cursors, rows: pa.array(_below(cursors, rows, 2) == 1),
+    "bool": _bool,
     "int32": _int32,
     "sint32": _sint32,
     "uint32": lambda cursors, rows: pa.array(
