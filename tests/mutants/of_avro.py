@@ -93,6 +93,6 @@ MUTANTS = [
         "the head of a record",
         "any byte would begin one",
         "test_a_bad_record_costs_no_neighbour_anything",
-        *("heads", "octets[begins[good] + place] == byte", "octets[begins[good] + place] < 9"),
+        *("heads", 'octets.take(begins + place, mode="clip") == byte', 'octets.take(begins + place, mode="clip") < 9'),
     ),
 ]

@@ -227,7 +227,7 @@ MUTANTS = [
         "a bool of 2 is false by columns",
         "a reject would be a row with another value",
         (f"{PROTOBUF}bytes_that_no_writer_writes_are_left_to_the_decoder[a bool of 2]",),
-        Edit("formats/protobuf/columns.py", "_below(cursors, rows, 2) == 1", "_below(cursors, rows, 1 << 40) == 1"),
+        Edit("formats/protobuf/columns.py", "cursors.refuse(rows, octets > 1)", "cursors.refuse(rows, octets > 9)"),
         long=True,
     ),
     one(
