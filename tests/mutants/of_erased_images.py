@@ -132,6 +132,8 @@ MUTANTS = [
             "      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number\n"
             "    order by i._ordinal_in_set) i\nleft join lateral (select k.topic",
         ),
+        Edit("ledger/feed/outgoing.py", '("insert", "update", "delete")', '("insert", "update", "delete", "erased")'),
+        Edit("ledger/feed/outgoing.py", "_LAST = {True:", '_LAST = {None: ("lockstep.last", b""), True:'),
         long=True,
     ),
     one(
