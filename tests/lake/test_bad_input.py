@@ -90,7 +90,7 @@ TABLES = [
 
 
 class Answers:
-    """What commands have said, each with its faults."""
+    """The answers of commands, each with its faults."""
 
     def __init__(self, call: Any) -> None:
         self.call, self.faults, self.count = call, [], 0

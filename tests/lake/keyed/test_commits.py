@@ -106,7 +106,7 @@ def wrote(scene: SceneInBoth, *records: tuple[str, int | None]) -> None:
 
 
 def test_a_deletion_that_is_forgotten_between_preparation_and_commit_is_prepared_anew(scene, monkeypatch):
-    """What was rehearsed is what commits, or nothing is."""
+    """Commits what was rehearsed, or nothing."""
     wrote(scene, ("a", 1), ("b", 1))
     scene.done()
     wrote(scene, ("a", None))

@@ -1,4 +1,4 @@
-"""Tests that what others do to a keyed table of the lake is found and named, and what a user is told of such a table."""
+"""Tests that changes of others to a keyed lake table are found and named, and what a user is told of it."""
 
 from __future__ import annotations
 

@@ -154,16 +154,18 @@ class Outgoing:
 
     def _query(self) -> Composable:
         images = table_name(f"{SCHEMA}.{feed_name(self.target)}")
-        sets = sql.SQL(Q["sets"]).format(images=images)
-        parts: dict[str, Composable] = {"images": images, "sets": sets, "key": self._key()}
+        source, sets = self._source(), sql.SQL(Q["sets"]).format(images=images)
+        parts: dict[str, Composable] = {
+            "changes": sql.SQL(Q["changes"]).format(images=images, sets=sets, stream=source["stream"]),
+            "before_image": sql.SQL(Q["before_image"]).format(images=images),
+            "offset": source["offset"],
+            "key": self._key(),
+        }
         if self.encoder:
             before = sql.SQL("null::text[]") if self.shape == "row" else self._texts("b")
-            parts |= {"value": self._texts("i"), "before": before}
-            return sql.SQL(Q["typed"]).format(**parts, **self._source())
-        parts["value"] = self._row("i")
-        return sql.SQL(Q["rows" if self.shape == "row" else "documents"]).format(
-            **parts, **self._source(), before=self._row("b")
-        )
+            return sql.SQL(Q["typed"]).format(**parts, value=self._texts("i"), before=before)
+        query = Q["rows" if self.shape == "row" else "documents"]
+        return sql.SQL(query).format(**parts, value=self._row("i"), before=self._row("b"))
 
     def _key(self) -> Composable:
         if not self.key:

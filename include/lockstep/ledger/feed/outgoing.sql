@@ -37,6 +37,20 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
     where p.target = %(target)s and p.changes > 0 and p.first_number <= %(begin)s), 0)
 order by s.first_number offset 0)
 
+-- name: changes
+-- The changes of the sets, each with the stream of its record.
+{sets} s cross join lateral (
+    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
+      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
+    order by i._ordinal_in_set) i
+left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
+
+-- name: before_image
+-- The row before a change.
+left join lateral (
+    select * from {images} w where w._change_set = i._change_set and w._ordinal_in_set = i._ordinal_in_set and w._change = 'before'
+    offset 0) b on true
+
 -- name: rows
 -- Changes as rows: the row behind the change, none behind a deletion.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
@@ -44,11 +58,7 @@ select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
     case when i._change <> 'delete' then {value}::text end as value
-from {sets} s cross join lateral (
-    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-    order by i._ordinal_in_set) i
-left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
+from {changes}
 
 -- name: documents
 -- Changes as documents: the row before and after, and where the change comes from.
@@ -62,14 +72,7 @@ select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
         json_build_object('target', s.target, 'number', s.first_number + i._ordinal_in_set, 'seq', s.seq, 'kind', s.kind,
             'batch', s.batch_id, 'topic', t.topic, 'partition', t.partition, 'offset', {offset},
             'at', to_char(s.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) as source) d) as value
-from {sets} s cross join lateral (
-    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-    order by i._ordinal_in_set) i
-left join lateral (
-    select * from {images} w where w._change_set = i._change_set and w._ordinal_in_set = i._ordinal_in_set and w._change = 'before'
-    offset 0) b on true
-left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
+from {changes} {before_image}
 
 -- name: typed
 -- Changes as the texts of their columns, before and after, for an encoder that knows the columns' types.
@@ -79,11 +82,4 @@ select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, (extract(epoch from s.at) * 1000000)::bigint as at_us, {key} as key,
     case i._change when 'delete' then {value} when 'after' then {before} end as before,
     case when i._change <> 'delete' then {value} end as after
-from {sets} s cross join lateral (
-    select * from {images} i where i._change_set = s.change_set_id and i._change not in ('before', 'erased')
-      and i._ordinal_in_set >= %(begin)s - s.first_number and i._ordinal_in_set < %(until)s - s.first_number
-    order by i._ordinal_in_set) i
-left join lateral (
-    select * from {images} w where w._change_set = i._change_set and w._ordinal_in_set = i._ordinal_in_set and w._change = 'before'
-    offset 0) b on true
-left join lateral (select k.topic, k.partition from lockstep.stream k where k.stream_id = {stream} offset 0) t on true
+from {changes} {before_image}
