@@ -14,7 +14,7 @@ from peers.limits import BareConsume, BareCopy
 from peers.ours import Ours
 from peers.plain import Plain
 from peers.python_copy import PythonCopy
-from peers.records import AT_LEAST_ONCE, BY_BATCH
+from peers.records import AT_LEAST_ONCE, BY_BATCH, VIEWED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,6 +74,16 @@ ATTACHED = Contender(
     makes_table=True,
     has_runs=False,
 )
+ONCE_WRITTEN = Contender(
+    "Lockstep PerBatch, behind a view",
+    OURS,
+    WARM,
+    APPEND,
+    ONCE,
+    ((*BATCH, VIEWED),),
+    makes_table=True,
+    has_runs=False,
+)
 PER_PARTITION = Contender("Lockstep PerPartition", OURS, WARM, APPEND, ONCE, (PARTITION,), makes_table=True)
 OUR_UPSERT = Contender("Lockstep PerBatch, upsert", OURS, WARM, UPSERT, WITH_OFFSETS, (BATCH,), makes_table=True)
 OUR_UPSERT_BY_PARTITION = Contender(
@@ -88,6 +98,7 @@ OUR_UPSERT_BY_PARTITION = Contender(
 )
 BY_SERVER = Contender("Lockstep PerBatch, Connect server", OURS, SERVER, APPEND, ONCE, (BATCH,), makes_table=True)
 AVAILABLE_NOW = Contender("AvailableNow, JDBC", PEER, STREAMING, APPEND, LEAST, JDBC)
+FLINK_APPEND = Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False)
 AVAILABLE_NOW_UPSERT = Contender("AvailableNow, JDBC and on conflict", PEER, STREAMING, UPSERT, REPEATED, JDBC)
 PYTHON_COPY = tuple(
     Contender(
@@ -117,6 +128,7 @@ KEYED_COPY = tuple(
 CONTENDERS = (
     PER_BATCH,
     ATTACHED,
+    ONCE_WRITTEN,
     PER_PARTITION,
     BY_SERVER,
     Contender(
@@ -138,7 +150,7 @@ CONTENDERS = (
     AVAILABLE_NOW,
     Contender("AvailableNow, JDBC, bare table", PEER, STREAMING, UNKEYED, LEAST, JDBC, has_runs=False),
     Contender("Kafka Connect, Debezium insert", PEER, CONNECT, APPEND, LEAST, BATCHES, resumes=False),
-    Contender("Flink SQL, JDBC", PEER, FLINK, APPEND, LEAST, BUFFERS, resumes=False),
+    FLINK_APPEND,
     Contender("Flink SQL, JDBC, bare table", PEER, FLINK, UNKEYED, LEAST, BUFFERS, resumes=False, has_runs=False),
     Contender("AvailableNow, COPY by foreachPartition", PEER, STREAMING, APPEND, LEAST, TASKS, has_runs=False),
     Contender("Python, execute_values", PEER, PLAIN, APPEND, LEAST, at_most=1_000_000),
@@ -170,5 +182,6 @@ def on_cores(number: int) -> tuple[Contender, ...]:
     Their sessions run so many tasks side by side.
     """
     return tuple(
-        replace(each, session=f"{each.session} local[{number}]") for each in (PER_BATCH, PER_PARTITION, AVAILABLE_NOW)
+        replace(each, session=f"{each.session} local[{number}]")
+        for each in (PER_BATCH, ONCE_WRITTEN, PER_PARTITION, AVAILABLE_NOW)
     )

@@ -6,8 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from peers.cold import FAT, SUBMITTED
-from peers.contender import APPEND, OURS, PEER, UPSERT
-from peers.field import ATTACHED, AVAILABLE_NOW, BINARY_4, OUR_UPSERT, OUR_UPSERT_BY_PARTITION, PER_BATCH, PER_PARTITION
+from peers.contender import APPEND, BARE, KEYED_LIMIT, OURS, PEER, UPSERT
+from peers.field import (
+    ALL_CORES,
+    ATTACHED,
+    AVAILABLE_NOW,
+    BINARY_4,
+    FLINK_APPEND,
+    ONCE_WRITTEN,
+    OUR_UPSERT,
+    OUR_UPSERT_BY_PARTITION,
+    PER_BATCH,
+    PER_PARTITION,
+    PYTHON_COPY,
+)
 from peers.found import COLD, PARTITIONS, SIZES, THROUGHPUT, median
 
 if TYPE_CHECKING:
@@ -52,6 +64,7 @@ def goals(found: Found) -> list[Goal]:
             0.15,
             found.ratio(THROUGHPUT, ATTACHED.name, BINARY_4.name),
         ),
+        *_behind_a_view(found),
         Goal(f"PerPartition append to {peers}", ">= 2", 2, found.ratio(THROUGHPUT, PER_PARTITION.name, append)),
         Goal(
             f"PerBatch upsert to the best peer's upsert ({upsert})",
@@ -84,6 +97,27 @@ def goals(found: Found) -> list[Goal]:
         Goal(
             "1,000 records in 512 partitions to 1,000 in 4", "<= 4", 4, _growth(found, PER_BATCH.name), at_least=False
         ),
+    ]
+
+
+def _behind_a_view(found: Found) -> list[Goal]:
+    """Returns the goals of rows that are written once, each held against another contender."""
+    keyed = found.best(THROUGHPUT, family=BARE, kind=KEYED_LIMIT)
+    bounds = (
+        (1.5, "PerBatch into the same table", PER_BATCH.name),
+        (0.9, "PerPartition", PER_PARTITION.name),
+        (1.6, FLINK_APPEND.name, FLINK_APPEND.name),
+        (0.95, PYTHON_COPY[ALL_CORES].name, PYTHON_COPY[ALL_CORES].name),
+        (0.35, "COPY into the same table", keyed),
+    )
+    return [
+        Goal(
+            f"PerBatch append behind a view to {said}",
+            f">= {bound:g}",
+            bound,
+            found.ratio(THROUGHPUT, ONCE_WRITTEN.name, name) if name else None,
+        )
+        for bound, said, name in bounds
     ]
 
 

@@ -20,12 +20,14 @@ SCHEMA = (
     "paid boolean, placed_at timestamp"
 )
 NAMES = tuple(column.split()[0] for column in SCHEMA.split(", "))
+ROWS = "_rows"  # ends the name of a table with a view before it
 ORIGIN = ("_stream", "_offset")  # a peer's partition and offset
 ORIGIN_DDL = "_stream int4 not null, _offset int8 not null"
 DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
     quantity integer not null, paid boolean not null, placed_at timestamptz not null"""
 TARGET = "create table public.{table} ({ddl}, {origin}, _ordinal int4 not null, _batch int8 not null{key})"
-BY_BATCH, AT_LEAST_ONCE = ("table", "by batch"), ("guarantee", "AtLeastOnce")
+BY_BATCH, VIEWED = ("table", "by batch"), ("table", "behind a view")
+AT_LEAST_ONCE = ("guarantee", "AtLeastOnce")
 PEERS_DEFAULTS = "alter table public.{table} alter _ordinal set default 0, alter _batch set default 0"
 VALUE = (
     '{"id":"order-%010d","seq":%d,"part":%d,"customer":"customer-%06d","amount":%d.%02d,"quantity":%d,"paid":%s,'
@@ -114,13 +116,15 @@ def target(task: Task) -> str:
     if BY_BATCH in task.options:
         key, cut = f"{key}, _batch", " partition by list (_batch)"
     key = "" if AT_LEAST_ONCE in task.options else f", primary key ({key})"  # a key would refuse what comes again
-    return TARGET.format(table=task.table, ddl=DDL, origin=ORIGIN_DDL, key=key) + cut
+    table = f"{task.table}{ROWS}" if VIEWED in task.options else task.table
+    return TARGET.format(table=table, ddl=DDL, origin=ORIGIN_DDL, key=key) + cut
 
 
 def drop_table(place: Place, task: Task) -> None:
-    """Drops the table, and those that a contender keeps beside it."""
+    """Drops the table, the view before it, and the tables that a contender keeps beside it."""
     names = (f"public.{task.table}{suffix}" for suffix in ("", "_stage", "_offsets"))
-    _execute(place, f"drop table if exists {', '.join(names)}")
+    behind = f"drop table if exists public.{task.table}{ROWS} cascade"
+    _execute(place, f"{behind}; drop table if exists {', '.join(names)}")
 
 
 def settle(place: Place) -> None:

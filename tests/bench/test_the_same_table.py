@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg2
@@ -11,7 +12,7 @@ import pytest
 from peers.contender import APPEND, UNKEYED, UPSERT, Place, Task
 from peers.ours import defined
 from peers.plain import Plain
-from peers.records import NAMES, Comparison, compare, expect, make_table, record
+from peers.records import NAMES, VIEWED, Comparison, compare, drop_table, expect, make_table, record
 
 RECORDS, PARTITIONS = 400, 4
 COLUMNS = """select attname, format_type(atttypid, atttypmod), attnotnull from pg_attribute
@@ -44,6 +45,18 @@ def test_the_peers_fill_the_columns_and_the_key_that_lockstep_fills(place, monke
     by_record = [(None,)] if kind == UPSERT else []  # the index that lineage and replays need, and no peer
     assert asked(place, KEYS.format("theirs")) == [(f"PRIMARY KEY ({key})",)]
     assert asked(place, KEYS.format("ours")) == asked(place, KEYS.format("theirs")) + by_record
+
+
+def test_a_table_behind_a_view_has_the_same_columns_and_key_and_is_dropped_with_its_view(place, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_PIPELINES", str(place.home / "pipelines"))
+    viewed = replace(task("seen"), options=(("guarantee", "PerBatch"), VIEWED))
+    defined(place, viewed)
+    make_table(place, task("theirs"))
+    assert asked(place, COLUMNS.format("seen_rows")) == asked(place, COLUMNS.format("theirs"))
+    assert asked(place, KEYS.format("seen_rows")) == asked(place, KEYS.format("theirs"))
+    assert asked(place, "select count(*) from public.seen") == [(0,)]
+    drop_table(place, viewed)
+    assert asked(place, "select relname from pg_class where relname like 'seen%'") == []
 
 
 def test_a_bare_table_has_the_records_columns_and_no_index(place):
