@@ -35,8 +35,9 @@ from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from lockstep.steps.lake.open_tables import make_tables, open_tables
 from peers.meter import Meter
+from peers.plain_parquet import plain_parquet
 from peers.servers import servers
-from per_partition import TARGET, produce
+from per_partition import TARGET, TOPIC, produce
 
 if TYPE_CHECKING:
     from peers.contender import Place
@@ -186,10 +187,14 @@ def main() -> int:
         (place.home / "pipelines").mkdir()
         os.environ["LOCKSTEP_PIPELINES"] = str(place.home / "pipelines")
         produce(place.bootstrap, given.records, given.partitions)
+        plain = pipeline_of(place, "lake", "plain", 100_000_000)
+        files = []
         for number in range(given.rounds + 1):
             for way in WAYS if number % 2 else reversed(WAYS):
                 one = cost(place, way, number, given.records)
                 costs[way] += [one] if number else []  # the first round warms Spark up
+            plainly = plain_parquet(place, plain, TOPIC, place.home / "plain" / str(number), given.partitions)
+            files += [plainly] if number else []
         smalls = {way: small(place, way) for way in ("postgres", "lake")}
         many = prepared(place, given.files, given.files)
     for way, each in costs.items():
@@ -199,6 +204,8 @@ def main() -> int:
     for way, other in (("postgres", "lake"), ("both", "postgres")):
         pairs = [a.seconds / b.seconds for a, b in zip(costs[way], costs[other], strict=True)]
         print(f"seconds of {way} : {other:<10} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
+    pairs = [a / b.seconds for a, b in zip(files, costs["lake"], strict=True)]
+    print(f"seconds of plain Parquet : lake {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     for way, took in smalls.items():
         print(f"{way:<10}{SMALL} records, warm: {statistics.median(took):.3f} s   {[round(one, 3) for one in took]}")
     each_time = [round(one, 3) for one in many]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FEWEST = 1_000  # behind a run of so many, another one finds nothing new
 TUNING, WARMING = "tuning", "warming"
-MOST_WARM_UPS, OUR_WARM_UPS = 8, 2
+MOST_WARM_UPS = 8
 WARM = 0.05  # two runs that differ by less show a JVM that compiles no more
 
 
@@ -50,14 +50,11 @@ class Ring:
     def warm(
         self, contenders: Iterable[Contender], number: int, partitions: int, most: int = MOST_WARM_UPS, *, at: int
     ) -> None:
-        """Runs each at this size until two runs in a row differ by less than 5 %, or once without a JVM.
-
-        Lockstep stops after two runs, because more could only make it faster.
-        """
+        """Runs each at this size until two runs in a row differ by less than 5 %, or once without a JVM."""
         topic = self.topic(number, partitions)
         for contender in contenders:
             is_jvm, seconds = contender.session not in NO_JVM, list[float]()
-            bound = 1 if not is_jvm else OUR_WARM_UPS if contender.family == OURS else most
+            bound = most if is_jvm else 1
             while len(seconds) < bound and not is_steady(seconds):
                 runs = self._turn(WARMING, contender, topic, number, partitions, 0, at)
                 if not runs:
