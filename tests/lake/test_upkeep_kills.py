@@ -94,7 +94,7 @@ class Poller(threading.Thread):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_three_tables_never_differ_under_kills_of_batches_and_of_a_compactor_beside(lake, tmp_path):
     def work() -> dict:
         here = InLake(lake.drill, lake.lake, lake.produce)
