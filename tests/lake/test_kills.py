@@ -22,7 +22,7 @@ from lockstep.core.planning.decisions import Caller
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.proof.verify import verify
-from simulation.child import Child
+from simulation.child import AT_WORK, Child
 
 ROUNDS = 3
 
@@ -39,7 +39,13 @@ class Stranger(threading.Thread):
         while not self.over.wait(pause):
             begun = time.monotonic()
             for name in TABLES:
-                with suppress(Refusal), closing(psycopg2.connect(self.dsn)) as conn, conn, conn.cursor() as cur:
+                with (
+                    AT_WORK,
+                    suppress(Refusal),
+                    closing(psycopg2.connect(self.dsn)) as conn,
+                    conn,
+                    conn.cursor() as cur,
+                ):
                     cur.execute(
                         "select metadata_location from lockstep_lake.iceberg_tables where table_name = %s", (name,)
                     )

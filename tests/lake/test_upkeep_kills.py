@@ -20,7 +20,7 @@ from lockstep.core.planning.decisions import Caller
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.lake.sweep import sweep_lake
 from lockstep.steps.upkeep.reap import reap
-from simulation.child import Child
+from simulation.child import AT_WORK, Child
 
 UPKEEP_POINTS = [
     "lake.upkeep_begun",
@@ -84,7 +84,8 @@ class Poller(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(0.05):
             try:
-                rows, drill, lines = shown(self.lake)
+                with AT_WORK:
+                    rows, drill, lines = shown(self.lake)
             except Exception as error:  # noqa: BLE001 - a look that fails is what the test looks for
                 self.wrong.append(repr(error))
             else:

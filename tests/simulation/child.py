@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import signal
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -18,6 +19,10 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# Held by a thread of a test while it works, and by a fork. A lock that a thread of Arrow holds is never free in the child.
+AT_WORK = threading.Lock()
 
 
 def fork_leaving_garbage() -> int:
@@ -73,7 +78,8 @@ class Child:
         if fault:
             armed.touch()
         read, write = os.pipe()
-        pid = fork_leaving_garbage()
+        with AT_WORK:
+            pid = fork_leaving_garbage()
         if pid:
             os.close(write)
             return cls(pid, read, armed)
