@@ -42,6 +42,8 @@ def led_to(table) -> set[str]:
     for snapshot in table.opened.metadata.snapshots:
         found.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.opened.io):
+            if manifest.manifest_path in found:
+                continue  # of a snapshot before
             found.add(manifest.manifest_path)
             entries = manifest.fetch_manifest_entry(table.opened.io, discard_deleted=True)
             found.update(entry.data_file.file_path for entry in entries)
