@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.pipeline.targets import Append
 from lockstep.core.pipeline.violations import may_quarantine
 
 if TYPE_CHECKING:
@@ -46,9 +48,21 @@ class PipelineFolder:
 
     @property
     def is_straight(self) -> bool:
-        """Returns True if the decoded columns go through to one target. The reader can then stage in one pass."""
+        """Returns True if the decoded columns go through to one target."""
         targets = self.pipeline.targets
         return self.transform is None and len(targets) == 1 and targets[0].transform is None
+
+    @property
+    def fans_out(self) -> bool:
+        """Returns True if each record gives one row to each of several appended tables, and one of them is in the lake."""
+        targets = self.pipeline.targets
+        is_appended = all(type(target) is Append for target in targets)  # a kind of it may leave rows out
+        return len(targets) > 1 and is_appended and not self.transforms and bool(lake_places(targets))
+
+    @property
+    def decodes_to_rows(self) -> bool:
+        """Returns True if a record's decoded columns are its row in each target. The reader can then stage in one pass."""
+        return self.is_straight or self.fans_out
 
     @property
     def transforms(self) -> bool:
