@@ -149,19 +149,21 @@ class Writer:
             stage_rows(cur, self.table, batches, attempt_id())
             return
         for batch in batches:
-            for table, rows in self._portions(batch, tables):
+            for table, rows in portions(batch, self.table, tables):
                 stage_rows(cur, table, [rows], attempt_id(), so_far)
             so_far += batch.num_rows
 
-    def _portions(self, batch: pa.RecordBatch, tables: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        if batch.column("_reason").null_count == batch.num_rows:
-            yield from ((table, batch) for table in tables)
-            return
-        rejected = pc.is_valid(batch.column("_reason"))
-        good = batch.filter(pc.invert(rejected))
-        yield self.table, batch if self.table in tables else batch.filter(rejected)
-        if good.num_rows:
-            yield from ((table, good) for table in tables if table != self.table)
+
+def portions(batch: pa.RecordBatch, first: str, tables: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yields each staging table with its rows. Each of these `tables` takes all, and the first target's takes rejects."""
+    if batch.column("_reason").null_count == batch.num_rows:
+        yield from ((table, batch) for table in tables)
+        return
+    rejected = pc.is_valid(batch.column("_reason"))
+    good = batch.filter(pc.invert(rejected))
+    yield first, batch if first in tables else batch.filter(rejected)
+    if good.num_rows:
+        yield from ((table, good) for table in tables if table != first)
 
 
 def stage_rows(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int, so_far: int = 0) -> None:
