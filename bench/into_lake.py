@@ -190,7 +190,7 @@ def main() -> int:
             for way in WAYS if number % 2 else reversed(WAYS):
                 one = cost(place, way, number, given.records)
                 costs[way] += [one] if number else []  # the first round warms Spark up
-        smalls = {way: small(place, way) for way in ("postgres", "lake")}
+        smalls = {way: small(place, way) for way in WAYS}
         many = prepared(place, given.files, given.files)
     for way, each in costs.items():
         told = [statistics.median(getattr(one, part) for one in each) for part in LakeCost.__slots__]

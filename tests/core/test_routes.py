@@ -112,7 +112,9 @@ def test_tables_of_the_lake_and_the_database_take_their_rows_from_one_read():
     both = folder(target=(Append("public.a"), Append(Iceberg("sales.a"))))
     assert [route(both, ranges(n), max_offsets=10).way for n in (1, 11)] == [Way.PROCESS, Way.TASKS]
     assert (both.fans_out, both.decodes_to_rows, both.is_straight) == (True, True, False)
-    keyed = folder(format=Json("id string"), target=(Upsert("public.a", key=("id",)), Append(Iceberg("sales.a"))))
+    newest = (Upsert("public.a", key=("id",)), Append(Iceberg("sales.a")))
+    assert folder(format=Json("id string"), target=newest).fans_out
+    keyed = folder(format=Json("id string", key="id"), target=newest)  # a tombstone gives the lake no row
     made = folder(target=(Append("public.a", transform="cheap"), Append(Iceberg("sales.a"))))
     assert [each.fans_out for each in (keyed, made, folder())] == [False, False, False]
     assert route(keyed, ranges(1)).because == "2 targets take the rows of one read"

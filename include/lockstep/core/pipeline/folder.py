@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.lake.iceberg import lake_places
-from lockstep.core.pipeline.targets import Append
+from lockstep.core.pipeline.targets import Append, Upsert
 from lockstep.core.pipeline.violations import may_quarantine
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ class PipelineFolder:
 
     @property
     def fans_out(self) -> bool:
-        """Returns True if each record gives one row to each of several appended tables, and one of them is in the lake."""
+        """Returns True if each record gives one row to each of several tables, and one of them is in the lake."""
         targets = self.pipeline.targets
-        is_appended = all(type(target) is Append for target in targets)  # a kind of it may leave rows out
-        return len(targets) > 1 and is_appended and not self.transforms and bool(lake_places(targets))
+        may_give_none = self.transforms or self.pipeline.takes_tombstones
+        is_of_records = all(type(target) in {Append, Upsert} for target in targets)  # and no kind of them
+        return len(targets) > 1 and is_of_records and not may_give_none and bool(lake_places(targets))
 
     @property
     def decodes_to_rows(self) -> bool:

@@ -13,7 +13,6 @@ from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeWork, digests_of_files, prefix_of, sums_of_files
 from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.lake.keyed import keyed_places
-from lockstep.core.pipeline.targets import Append
 from lockstep.core.proof.accounting import rows_at
 from lockstep.faults import reach
 from lockstep.ledger.lake.moves import insert_prefix
@@ -52,13 +51,12 @@ def way_into_lake(cur: cursor, folder: PipelineFolder, batch_id: int | None) -> 
         return WayIntoLake(by_tasks=False, because="")
     names = " and ".join(places.values())
     targets = folder.pipeline.targets
-    other = next((target for target in targets if type(target) is not Append), targets[0])
     reasons = (
         (bool(keyed_places(targets)), "the newest of each key is found there"),
         (folder.transforms, "a transform makes them"),
         (
             len(targets) > 1 and not folder.fans_out,
-            f"{other.table} is {type(other).__name__}, and a record may give it none or several",
+            "they go into several targets, and a record may give one of them none",
         ),
         (folder.expectations is not None, "expectations judge them before"),
         (folder.pipeline.event_time is not None, "their event time is judged before"),
