@@ -195,7 +195,7 @@ def main() -> int:
                 costs[way] += [one] if number else []  # the first round warms Spark up
             plainly = plain_parquet(place, plain, TOPIC, place.home / "plain" / str(number), given.partitions)
             files += [plainly] if number else []
-        smalls = {way: small(place, way) for way in ("postgres", "lake")}
+        smalls = {way: small(place, way) for way in WAYS}
         many = prepared(place, given.files, given.files)
     for way, each in costs.items():
         told = [statistics.median(getattr(one, part) for one in each) for part in LakeCost.__slots__]

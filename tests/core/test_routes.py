@@ -10,7 +10,20 @@ from typing import Any
 import pytest
 
 import lockstep
-from lockstep import Append, Avro, Custom, Debezium, Envelope, Json, PerPartition, Pipeline, Protobuf, Raw, Upsert
+from lockstep import (
+    Append,
+    Avro,
+    Custom,
+    Debezium,
+    Envelope,
+    Iceberg,
+    Json,
+    PerPartition,
+    Pipeline,
+    Protobuf,
+    Raw,
+    Upsert,
+)
 from lockstep.core.errors import BadDefinition
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.folder import PipelineFolder
@@ -93,6 +106,18 @@ def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
 def test_the_definition_names_what_needs_spark_whatever_the_size(changed, because):
     assert route(folder(**changed), ranges(1)).document() == {"way": "spark", "because": because}
     assert usual_route(folder(**changed)) == route(folder(**changed), ranges(1_000_000))
+
+
+def test_tables_of_the_lake_and_the_database_take_their_rows_from_one_read():
+    both = folder(target=(Append("public.a"), Append(Iceberg("sales.a"))))
+    assert [route(both, ranges(n), max_offsets=10).way for n in (1, 11)] == [Way.PROCESS, Way.TASKS]
+    assert (both.fans_out, both.decodes_to_rows, both.is_straight) == (True, True, False)
+    newest = (Upsert("public.a", key=("id",)), Append(Iceberg("sales.a")))
+    assert folder(format=Json("id string"), target=newest).fans_out
+    keyed = folder(format=Json("id string", key="id"), target=newest)  # a tombstone gives the lake no row
+    made = folder(target=(Append("public.a", transform="cheap"), Append(Iceberg("sales.a"))))
+    assert [each.fans_out for each in (keyed, made, folder())] == [False, False, False]
+    assert route(keyed, ranges(1)).because == "2 targets take the rows of one read"
 
 
 def test_a_record_that_columns_cannot_hold_leads_to_spark():

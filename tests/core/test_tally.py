@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from lockstep.core.proof.accounting import Digest
-from lockstep.engine.sinks.tally import Tally
+from lockstep.core.errors import BadData
+from lockstep.core.proof.accounting import Digest, require_alike, rows_at
+from lockstep.engine.sinks.tally import Tally, manifest_line
+from lockstep.engine.sinks.writer import portions
 
 ROWS = 50_000
 
@@ -68,3 +70,60 @@ def test_a_record_of_several_rows_is_written_once(batches, written):
         tally.staged(pa.RecordBatch.from_pydict(columns))
     (line,) = tally.lines().to_pylist()
     assert (line["written"], line["rows"]) == (written, sum(map(len, batches)))
+
+
+def test_each_staging_table_takes_all_rows_and_the_first_target_s_takes_rejects():
+    reasons = [None, "bad", None]
+    mixed = pa.RecordBatch.from_pydict({"_offset": [1, 2, 3], "_reason": pa.array(reasons, pa.string())})
+
+    def of(batch: pa.RecordBatch, tables: tuple[str, ...]) -> list[tuple[str, list[int]]]:
+        return [(table, rows.column("_offset").to_pylist()) for table, rows in portions(batch, "a", tables)]
+
+    assert of(mixed, ("a", "b")) == [("a", [1, 2, 3]), ("b", [1, 3])]
+    assert of(mixed, ("b",)) == [("a", [2]), ("b", [1, 3])]  # the first target's rows go into files
+    assert of(mixed, ()) == [("a", [2])]
+    assert of(mixed.slice(0, 1), ("b", "c")) == [("b", [1]), ("c", [1])]
+    assert of(mixed.slice(1, 1), ("b",)) == [("a", [2])]
+
+
+def test_a_task_s_line_counts_its_rows_for_each_table_or_for_the_one_it_names():
+    tally = Tally(1, {7: 0})
+    tally.staged(
+        pa.RecordBatch.from_pydict(
+            {
+                "_stream": pa.array([7] * 3, pa.int32()),
+                "_offset": [1, 2, 3],
+                "_reason": pa.array([None] * 3, pa.string()),
+            }
+        )
+    )
+    (row,) = tally.lines().to_pylist()
+    alone, one = manifest_line(dict(row)), manifest_line(row | {"place": 1}, 2)
+    each = manifest_line(row | {"files": '{"1": ["f"]}', "contents": '{"1": 98765432109876543210}'}, 2)
+    assert (alone.rows, alone.rows_of, rows_at(alone, 0)) == (3, (), 3)
+    assert (one.rows, one.rows_of) == (3, (0, 3))
+    assert (each.rows, each.rows_of, rows_at(each, 1), each.written) == (6, (3, 3), 3, 3)
+    assert (each.files, each.contents) == ({1: ("f",)}, {1: 98765432109876543210})
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ({(0, 7): (3, 6), (1, 7): (3, 6)}, None),
+        ({(0, 7): (3, 6), (1, 7): (3, 7)}, "stream 7: 3 records .* a has 3 .sum 6., b has 3 .sum 7."),
+        ({(0, 7): (3, 6), (1, 7): (2, 6)}, "stream 7"),
+        ({(0, 7): (2, 3), (1, 7): (2, 3)}, "stream 7"),  # alike, and a record has no row anywhere
+        ({(0, 7): (3, 6)}, "b has 0 .sum 0."),
+        ({}, "stream 7"),
+        ({(0, 7): (3, 6), (1, 7): (3, 6), (0, 8): (1, 1)}, "stream 8: 0 records"),
+    ],
+)
+def test_tables_of_one_read_have_the_same_offsets_by_number_and_sum(found, wrong):
+    fields = dict.fromkeys(("delivered", "rejected", "bytes"), 0) | {"digest_sum": "0", "digest_squares": "0"}
+    line = manifest_line({"task": 1, "stream_id": 7, "written": 3, "rows": 3, **fields}, 2)
+    if wrong is None:
+        require_alike("batch 1", [line], ["a", "b"], found)
+        return
+    with pytest.raises(BadData, match=wrong) as refused:
+        require_alike("batch 1", [line], ["a", "b"], found)
+    assert refused.value.next_command == "lockstep batch 1"

@@ -125,7 +125,7 @@ def made_lake(database, kafka, topic, produce, tmp_path, monkeypatch):
         with closing(connect(database)) as conn:
             folder = load("drill")
             migrate_target(conn, folder)
-            make_tables(conn, folder.pipeline, address, [folder.pipeline.columns] * 3)
+            make_tables(conn, folder.pipeline, address, [folder.pipeline.columns] * len(folder.pipeline.targets))
         here = kind(Drill(database, kafka, name, home), place, produce)
         made.append(here)
         here.produce(60)

@@ -308,6 +308,13 @@ REFUSED = [
     ("reconciles", opened, RESULT.format(delivered=5, written=4, before=0, after=0)),
     ("records_have_rows", opened, TARGET_ROWS.format(place=0, rows=1, records=2)),
     (
+        "one_row_a_record",
+        opened,
+        TARGET_ROWS.format(place=0, rows=2, records=1)
+        .replace("records)", "records, offsets)", 1)
+        .replace(", 1)", ", 1, 9)"),
+    ),
+    (
         "every_target",
         for_several,
         "insert into lockstep.commit (batch_id, stream_id, token, definition_hash) values (%(b)s, %(s)s, %(t)s, 'd1')",
@@ -585,6 +592,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {name for name, _ in OF_HIDDEN}  # test_constraints_of_hidden_rows.py
     shown |= {name for name, _ in OF_PARTS}  # test_constraints_of_parts.py
     shown |= {name for name, _ in OF_LAKE} | {"pointer_with_offsets", "offsets_with_pointer"}  # the same of the lake
+    shown |= {"tables_agree"}  # there, too
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to

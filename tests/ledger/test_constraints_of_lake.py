@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import psycopg2
 import pytest
@@ -196,6 +196,50 @@ def test_a_constraint_of_the_lake_refuses_by_itself(lake, name, statement):
     with pytest.raises(psycopg2.Error) as refused, undone(ledger.conn, OWNER) as cur:
         cur.execute(statement, known)
     assert (refused.value.diag.constraint_name, name in str(refused.value)) == (name, True)
+
+
+def alike(rows=(3, 3, 3), sums=(12, 12, 12), held=((3, 12), (3, 12)), stranger: str = "") -> str:
+    """Returns what one read into all three tables tells: rows and sums by table, and those of its tasks' files."""
+    said = "".join(
+        "insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records, offsets) values"
+        f" (%(b)s, %(t)s, {place}, '{target}', %(s)s, {rows[place]}, {rows[place]}, {sums[place]});"
+        for place, target in enumerate(("public.o", "lockstep.sales.orders", "lockstep.sales.lines"))
+    )
+    files = "".join(
+        FILE.replace("rows, bytes, streams)", "rows, bytes, streams, digests)")
+        .replace("'{{}}')", "jsonb_build_object(%(s)s::text, '[{n}, {total}, 0, 0, 9]'::jsonb){other}, '{{}}')")
+        .format(place=place, path=f"f{place}", n=n, total=total, other=stranger)
+        for place, (n, total) in zip((1, 2), held, strict=False)
+    )
+    return said + files
+
+
+@pytest.mark.parametrize(
+    ("told", "refused"),
+    [
+        (alike(), False),
+        (alike(held=()), False),  # all of them staged
+        (alike(sums=("null", "null", "null"), held=()), False),  # a record may give any number of rows
+        (alike(rows=(4, 3, 2), held=((3, 12), (2, 12))), True),
+        (alike(sums=(13, 12, 12)), True),
+        (alike(sums=(12, 13, 12), held=((3, 13), (3, 12))), True),
+        (alike(held=((2, 12), (3, 12))), True),
+        (alike(held=((3, 11), (3, 12))), True),
+        (alike(held=((3, 12),)), True),
+        (alike(stranger=""" || '{"999": [1, 1, 1, 1, 1]}'"""), True),
+        (alike(sums=("null", "null", "null")), True),
+    ],
+    ids=[
+        *("alike", "all-staged", "any-number", "other-number", "other-staged", "other-lake", "fewer-in-file"),
+        *("other-in-file", "no-file", "strange-stream", "not-told"),
+    ],
+)
+def test_tables_agree_refuses_a_commit_whose_tables_have_not_the_same_records(lake, told, refused):
+    ledger, known = lake
+    named = pytest.raises(errors.CheckViolation, match="tables_agree") if refused else nullcontext()
+    with named, undone(ledger.conn, OWNER) as cur:
+        cur.execute("".join(whole(*each) for each in BOTH) + told, known)
+        commit_in(cur, known["b"], known["t"], delivered=9)
 
 
 def test_no_role_of_a_run_makes_or_rewrites_a_move(lake):

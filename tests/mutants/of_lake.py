@@ -13,6 +13,9 @@ READ_BACK = "tests/lake/test_commit.py::test_a_file_that_the_store_does_not_give
 VERIFIED = "tests/lake/test_verify.py::"
 SETTLED = "tests/lake/test_places.py::"
 OF_TASKS = "tests/lake/test_of_tasks.py::"
+FAN_OUT = "tests/lake/test_fan_out.py::"
+AGREE = f"{CONSTRAINTS}test_tables_agree_refuses_a_commit_whose_tables_have_not_the_same_records"
+OTHERS = ("other-number", "other-staged", "other-lake", "fewer-in-file", "other-in-file")
 ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
 
 MUTANTS: list[Mutant] = [
@@ -42,6 +45,41 @@ MUTANTS: list[Mutant] = [
         "one file would count for two attempts",
         (f"{REFUSES}[one_row_a_lake_file]",),
         Drop("alter table lockstep.lake_file drop constraint one_row_a_lake_file"),
+        long=True,
+    ),
+    one(
+        "tables_agree dropped",
+        "a record could have a row in the lake, and none in the database",
+        tuple(f"{AGREE}[{case}]" for case in (*OTHERS, "no-file", "strange-stream", "not-told")),
+        Drop("drop trigger tables_agree on lockstep.commit"),
+        long=True,
+    ),
+    one(
+        "one_row_a_record dropped",
+        "two rows of one record would pass for those of two",
+        ("tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself[one_row_a_record]",),
+        Drop("alter table lockstep.target_rows drop constraint one_row_a_record"),
+        long=True,
+    ),
+    one(
+        "tables of one read are not compared before the commit",
+        "a row that one table has twice, and another record not at all, would be named by a constraint alone",
+        (f"{FAN_OUT}test_a_row_that_one_table_has_instead_of_another_is_refused_and_named",),
+        Edit("core/proof/accounting.py", "if set(counts) != {(records, counts[0][1])}:", "if False:"),
+        long=True,
+    ),
+    one(
+        "a reject goes into each staging table",
+        "one reject would count for each table",
+        ("tests/core/test_tally.py::test_each_staging_table_takes_all_rows_and_the_first_target_s_takes_rejects",),
+        Edit("engine/sinks/writer.py", "yield from ((table, good) for", "yield from ((table, batch) for"),
+        long=True,
+    ),
+    one(
+        "each reader stages rows of lake tables, too",
+        "each row would pass the database on its way into the lake, and count twice",
+        (f"{FAN_OUT}test_each_table_takes_its_rows_from_one_read_and_staging_only_those_of_the_database",),
+        Edit("engine/sinks/task_writer.py", "if place not in in_files)", "if place not in ())"),
         long=True,
     ),
     one(
@@ -92,7 +130,7 @@ MUTANTS: list[Mutant] = [
         (f"{OF_TASKS}test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused[without-a-row]",),
         Edit(
             "steps/lake/stage_files.py",
-            "if ((sums[0] if sums else 0), digest) != (line.rows, line.contents):",
+            "if place in line.contents and ((sums[0] if sums else 0), digest) != (rows, line.contents[place]):",
             "if False:",
         ),
         long=True,

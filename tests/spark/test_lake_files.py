@@ -12,6 +12,7 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.core.planning.decisions import Caller
 from lockstep.engine.driver_first import engine_of
+from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.context import Context
 from lockstep.steps.proof.verify import verify
@@ -21,9 +22,14 @@ pytestmark = [
     pytest.mark.skipif(find_spec("pyiceberg") is None, reason="the extra lake is not installed"),
 ]
 DEFINITION = """from lockstep import Append, Iceberg, Json, Pipeline
-P = Pipeline(name="typed", topic="{topic}", target=Append(Iceberg("sales.typed")), {read}
+P = Pipeline(name="typed", topic="{topic}", target={target}, {read}
     format=Json("id string, n bigint, amount decimal(12,2), ratio double, ok boolean, day date, at timestamp"))
 """
+ALONE, BOTH = 'Append(Iceberg("sales.typed"))', '(Append("public.typed"), Append(Iceberg("sales.typed")))'
+LAKE_FIRST = '(Append(Iceberg("sales.typed")), Append("public.typed"))'
+TABLE = """create table public.typed (id text, n bigint, amount numeric(12,2), ratio float8, ok boolean, day date,
+    at timestamptz, _stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null,
+    primary key (_stream, _offset, _ordinal));"""
 GOOD, BAD, HARD = 3_000, 30, 20  # the last are left to Spark's decoder
 
 
@@ -35,27 +41,36 @@ def record(i: int, amount: str = '"1.50"') -> tuple[str, str]:
     return f"k{i}", value
 
 
-@pytest.mark.parametrize("read", ["", 'read="spark",'], ids=["tasks", "source"])
+@pytest.mark.parametrize(
+    "way",
+    [(read, target) for read in ("", 'read="spark",') for target in (ALONE, BOTH, LAKE_FIRST)],
+    ids=[f"{read}-{targets}" for read in ("tasks", "source") for targets in ("alone", "both", "lake-first")],
+)
 def test_sparks_tasks_write_each_record_once_and_stage_rejects_alone(
-    database, kafka, topic, produce, tmp_path, monkeypatch, read
+    database, kafka, topic, produce, tmp_path, monkeypatch, way
 ):
+    read, target = way
     from lockstep.steps.lake.open_tables import make_tables, open_tables  # noqa: PLC0415 - the extra may be missing
 
     name, home = topic(partitions=3), tmp_path / "pipelines"
     (home / "typed").mkdir(parents=True)
-    (home / "typed" / "__init__.py").write_text(DEFINITION.format(topic=name, read=read))
+    (home / "typed" / "__init__.py").write_text(DEFINITION.format(topic=name, read=read, target=target))
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(home))
+    if target != ALONE:
+        (home / "typed" / "target.sql").write_text(TABLE)
     folder = load("typed")
     sent = [record(i) for i in range(GOOD)] + [(f"b{i}", "{") for i in range(BAD)]
     sent += [record(GOOD + i, amount="1.50000") for i in range(HARD)]
     with closing(connect(database)) as conn:
-        make_tables(conn, folder.pipeline, f"file://{tmp_path}/lake", [folder.pipeline.columns])
+        migrate_target(conn, folder)
+        make_tables(conn, folder.pipeline, f"file://{tmp_path}/lake", [folder.pipeline.columns] * 2)
         produce(name, sent)
         at = Context(database, Broker(kafka), {})
         engine = engine_of(folder, at.broker, at.dsn, lambda: None, max_offsets=0)
         assert sum(report.went_on for report in until_idle(at, engine, folder, Caller("test"), 1)) == 1
         (table,) = open_tables(conn, folder.pipeline).values()
-        rows = [row for batch in table.read(["_stream", "_offset", "n", "ok"]) for row in batch.to_pylist()]
+        names = ["_stream", "_offset", "n", "ok", "amount", "at", "id"]
+        rows = [row for batch in table.read(names) for row in batch.to_pylist()]
         failed = [check for check in verify(conn, at.broker, folder, deep=True) if not check.ok]
         with conn.cursor() as cur:
             cur.execute(
@@ -63,6 +78,10 @@ def test_sparks_tasks_write_each_record_once_and_stage_rejects_alone(
                 " (select count(*) from lockstep.reject) as rejects from lockstep.lake_file f"
             )
             files, of_tasks, rejects = cur.fetchone()
+            if target != ALONE:
+                cur.execute(f"select {', '.join(names)} from public.typed order by 1, 2")
+                there = sorted((tuple(row.values()) for row in rows), key=lambda row: row[:2])
+                assert [tuple(row) for row in cur.fetchall()] == there
         conn.rollback()
         at.close()
     assert failed == []

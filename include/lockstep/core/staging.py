@@ -109,7 +109,7 @@ class StageWork:
     `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
     records of one offset each that come without their bytes, because they kill their reader. `after_task` is set after
     a reader has died. Nothing of tasks up to this number counts, and the short ways are not used. `archived` are the files
-    of ranges that begin below their log's start. With `lake`, rows go into files there, and only rejects are staged.
+    of ranges that begin below their log's start. Rows of the targets of `lakes` go into files there, and are not staged.
     """
 
     pipeline: str
@@ -123,7 +123,7 @@ class StageWork:
     hidden: tuple[StreamRange, ...] = ()
     after_task: int | None = None
     archived: tuple[ArchivedFile, ...] = ()
-    lake: LakeWork | None = None
+    lakes: tuple[LakeWork, ...] = ()
 
     @property
     def attempt(self) -> AttemptId:

@@ -100,7 +100,7 @@ class DriverFirst:
         """Returns the columns that reach the target at this place."""
         if not place:  # an attempt begins: a cancel of the previous one does not concern it
             self._cancelled = False
-        if self._spark is None and self._folder.is_straight:
+        if self._spark is None and self._folder.decodes_to_rows:
             return self._folder.pipeline.staged_columns
         return self._engine().columns(place)
 

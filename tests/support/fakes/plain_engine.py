@@ -184,7 +184,7 @@ class PlainEngine:
             task=1,
             stream_id=item.stream_id,
             delivered=n,
-            written=0 if self.folder.transform or targets > 1 else became["row"],  # those the driver counts
+            written=became["row"] if self.folder.decodes_to_rows else 0,  # those that the driver does not count
             rejected=became["reject"],
             rows=became["row"] * targets,
             rows_of=(became["row"],) * targets if targets > 1 else (),

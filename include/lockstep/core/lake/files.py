@@ -46,7 +46,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class LakeWork:
-    """The place of a task's rows: files below this prefix, with this schema, in the bytes that Arrow gives it.
+    """The work for the target at this place: files below this prefix, with this schema, in the bytes that Arrow gives it.
 
     The digest of their values covers these columns. `options` hold the keys of an object store.
     """
@@ -55,6 +55,7 @@ class LakeWork:
     schema: bytes
     columns: tuple[str, ...]
     options: LakeOptions = field(default_factory=LakeOptions, repr=False)
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)

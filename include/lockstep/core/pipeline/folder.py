@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.pipeline.targets import Append, Upsert
 from lockstep.core.pipeline.violations import may_quarantine
 
 if TYPE_CHECKING:
@@ -46,9 +48,22 @@ class PipelineFolder:
 
     @property
     def is_straight(self) -> bool:
-        """Returns True if the decoded columns go through to one target. The reader can then stage in one pass."""
+        """Returns True if the decoded columns go through to one target."""
         targets = self.pipeline.targets
         return self.transform is None and len(targets) == 1 and targets[0].transform is None
+
+    @property
+    def fans_out(self) -> bool:
+        """Returns True if each record gives one row to each of several tables, and one of them is in the lake."""
+        targets = self.pipeline.targets
+        may_give_none = self.transforms or self.pipeline.takes_tombstones
+        is_of_records = all(type(target) in {Append, Upsert} for target in targets)  # and no kind of them
+        return len(targets) > 1 and is_of_records and not may_give_none and bool(lake_places(targets))
+
+    @property
+    def decodes_to_rows(self) -> bool:
+        """Returns True if a record's decoded columns are its row in each target. The reader can then stage in one pass."""
+        return self.is_straight or self.fans_out
 
     @property
     def transforms(self) -> bool:

@@ -111,7 +111,7 @@ def needs_spark(folder: PipelineFolder) -> str | None:
         return 'the definition asks for it: read="spark"'
     if folder.transforms:
         return "a transform makes the rows"
-    if len(pipeline.targets) > 1:
+    if len(pipeline.targets) > 1 and not folder.fans_out:
         return f"{len(pipeline.targets)} targets take the rows of one read"
     if is_judged(pipeline):
         return None if pipeline.envelope is None else ENVELOPE

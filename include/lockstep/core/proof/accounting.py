@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadData
@@ -44,7 +44,7 @@ class ManifestLine:
     If a shuffle follows, one task reads and another writes. Then only the sum over a stream reconciles. `rows` counts
     the rows of all targets. If there are several, `rows_of` counts those of each, in the definition's order.
 
-    With `files`, the task has written its rows there, and `contents` is the digest of their values.
+    With `files`, the task has written rows of the targets at these places there. `contents` are the digests of their values.
 
     `bytes` is the size of keys and values as delivered. The first and last offsets are None if nothing was delivered.
     """
@@ -62,8 +62,8 @@ class ManifestLine:
     min_timestamp: datetime | None = None
     max_timestamp: datetime | None = None
     rows_of: tuple[int, ...] = ()
-    files: tuple[str, ...] = ()
-    contents: int = 0
+    files: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    contents: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if min(self.delivered, self.written, self.rejected, self.rows) < 0:
@@ -76,6 +76,11 @@ class ManifestLine:
             raise BadData(
                 f"stream {self.stream_id}: the digest has {self.digest.n} records, delivered are {self.delivered}"
             )
+
+
+def rows_at(line: ManifestLine, place: int) -> int:
+    """Returns the rows that a task counted for the target at this place."""
+    return line.rows_of[place] if line.rows_of else line.rows
 
 
 def nothing(item: StreamRange) -> ManifestLine:
@@ -104,6 +109,27 @@ def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> Manifes
     """
     rows_of = tuple(count - gone for count, gone in zip(line.rows_of, rows, strict=True)) if line.rows_of else ()
     return replace(line, written=line.written - records, rows=line.rows - sum(rows), rows_of=rows_of)
+
+
+def require_alike(
+    where: str, lines: Sequence[ManifestLine], tables: Sequence[str], found: Mapping[tuple[int, int], tuple[int, int]]
+) -> None:
+    """Refuses other rows in one table than in another, where each record gives one row to each of them.
+
+    `found` has (rows, sum of their offsets) by the table's place and the stream, as store and database count them.
+    """
+    written: dict[int, int] = {stream: 0 for _, stream in found}
+    for line in lines:
+        written[line.stream_id] = written.get(line.stream_id, 0) + line.written
+    for stream_id, records in sorted(written.items()):
+        counts = [found.get((place, stream_id), (0, 0)) for place in range(len(tables))]
+        if set(counts) != {(records, counts[0][1])}:
+            told = ", ".join(f"{table} has {n} (sum {sum_})" for table, (n, sum_) in zip(tables, counts, strict=True))
+            raise BadData(
+                f"{where}, stream {stream_id}: {records} records give one row to each table, and by number and sum of "
+                f"offsets {told}",
+                next_command=f"lockstep {where}",
+            )
 
 
 def require_within(lines: Sequence[ManifestLine], ranges: Sequence[StreamRange]) -> None:

@@ -1,4 +1,4 @@
-"""Writes a task's rows into files of the lake. Closes each, and only then yields the task's lines."""
+"""Writes a task's rows into files of the lake, and stages those of other tables. Yields its lines only then."""
 
 from __future__ import annotations
 
@@ -14,53 +14,62 @@ import pyarrow.compute as pc
 from lockstep.adapters.iceberg.data_file import DataFile
 from lockstep.adapters.iceberg.values import value_digests
 from lockstep.core.errors import BadData
-from lockstep.core.lake.files import LakeWork
 from lockstep.engine.sinks.session import staging_session
 from lockstep.engine.sinks.spark_task import attempt_id
 from lockstep.engine.sinks.stretches import rows_by_stream
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA, Tally
-from lockstep.engine.sinks.writer import Writer, stage_rows
+from lockstep.engine.sinks.writer import Writer
 from lockstep.faults import reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lockstep.core.lake.files import LakeWork
+
 LAKE_LINE_SCHEMA = SOURCE_LINE_SCHEMA.append(pa.field("files", pa.string())).append(pa.field("contents", pa.string()))
 TASK_FILE_ROWS = 2_000_000
-NOWHERE = LakeWork("", b"", ())
 ALONE_ROWS = 10_000  # a stream with so many rows shares its file with no other: a replay then drops it as it is
 
 
 @dataclass(frozen=True, slots=True)
 class LakeWriter(Writer):
-    """The destination of a task's rows of one lake table. Connects to Postgres for rejects alone."""
+    """The destination of a task's rows, some of whose tables are in the lake. Connects to Postgres if rows are staged."""
 
-    lake: LakeWork = NOWHERE
+    lakes: tuple[LakeWork, ...] = ()
 
     schema = LAKE_LINE_SCHEMA
 
     def _write(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[pa.RecordBatch]:
-        files = TaskFiles(self.lake, self.batch_id)
+        files = {lake.place: TaskFiles(lake, self.batch_id) for lake in self.lakes}
         with ExitStack() as stack:
-            stack.callback(files.discard)
+            for its in files.values():
+                stack.callback(its.discard)
             cur: Any = None
+            so_far = 0
             for batch in batches:
                 if not batch.num_rows:
                     continue
                 tally.staged(batch)
                 reach("task.read_mid")
-                rejected = pc.is_valid(batch.column("_reason"))
-                if pc.any(rejected).as_py():
+                has_rejects = batch.column("_reason").null_count < batch.num_rows
+                if self.fan_out or has_rejects:
                     cur = cur or stack.enter_context(staging_session(self.dsn))
-                    stage_rows(cur, self.table, [batch.filter(rejected)], attempt_id())
-                files.take(batch.filter(pc.is_null(batch.column("_reason"))))
-            files.close()
+                    self._stage(cur, [batch], so_far)
+                so_far += batch.num_rows
+                good = batch.filter(pc.is_null(batch.column("_reason"))) if has_rejects else batch
+                for its in files.values():
+                    its.take(good)
+            for its in files.values():
+                its.close()
         if not tally.has_lines:
             return
         reach("task.committed")
         lines = tally.lines()
-        paths = json.dumps(files.paths)
-        contents = [str(files.contents.get(stream, 0)) for stream in lines.column("stream_id").to_pylist()]
+        paths = json.dumps({place: its.paths for place, its in files.items() if its.paths})
+        contents = [
+            json.dumps({place: its.contents.get(stream, 0) for place, its in files.items()})
+            for stream in lines.column("stream_id").to_pylist()
+        ]
         yield lines.append_column("files", pa.array([paths] * lines.num_rows, pa.string())).append_column(
             "contents", pa.array(contents, pa.string())
         )

@@ -137,9 +137,12 @@ def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
 
 
 def manifest_line(fields: dict[str, Any], targets: int = 1) -> ManifestLine:
-    """Converts one of `SOURCE_LINE_SCHEMA`. With several targets, its `place` names the target."""
-    place = fields.pop("place", 0)
-    fields |= {"files": tuple(json.loads(fields.get("files") or "[]")), "contents": int(fields.get("contents") or 0)}
+    """Converts one of `SOURCE_LINE_SCHEMA`. With several targets, its `place` names the target, or the rows are of each."""
+    place = fields.pop("place", None)
+    files, contents = (json.loads(fields.pop(name, None) or "{}") for name in ("files", "contents"))
+    fields["files"] = {int(at): tuple(paths) for at, paths in files.items()}
+    fields["contents"] = {int(at): digest for at, digest in contents.items()}
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
-    rows_of = tuple(fields["rows"] if each == place else 0 for each in range(targets)) if targets > 1 else ()
+    rows_of = tuple(fields["rows"] if place in {None, each} else 0 for each in range(targets)) if targets > 1 else ()
+    fields["rows"] = sum(rows_of) if targets > 1 else fields["rows"]
     return ManifestLine(**fields, digest=digest, rows_of=rows_of)

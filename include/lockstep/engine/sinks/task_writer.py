@@ -50,11 +50,13 @@ def writer_of(
         tuple(each for each, deletes in zip(tables, deleting(folder.pipeline), strict=True) if deletes),
         work.raw_table if folder.quarantines and not folder.is_straight else None,
     )
-    if work.lake is None:
-        return Writer(*staging)
+    if not work.lakes:
+        return Writer(*staging, tuple(name for name, _ in tables) if folder.fans_out else None, len(tables))
     from lockstep.engine.sinks.lake_writer import LakeWriter  # noqa: PLC0415 - few pipelines have a lake table
 
-    return LakeWriter(*staging, work.lake)
+    in_files = {lake.place for lake in work.lakes}
+    staged = tuple(name for place, (name, _) in enumerate(tables) if place not in in_files)
+    return LakeWriter(*staging, staged, len(tables), work.lakes)
 
 
 def deleting(pipeline: Pipeline) -> tuple[int, ...]:

@@ -31,7 +31,8 @@ BYTES_HELD = 32 * 2**20  # of records' bytes, until they are copied beside the t
 class Writer:
     """The destination of a task's rows. `dsn` is one for staging.
 
-    `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from.
+    `tombs` are the staging tables, each with its columns, of the targets that a tombstone deletes from. With `fan_out`,
+    each row goes into these staging tables, of `targets` targets in all.
     """
 
     dsn: str = field(repr=False)
@@ -42,6 +43,8 @@ class Writer:
     columns: tuple[str, ...] = ()
     tombs: tuple[tuple[str, tuple[str, ...]], ...] = ()
     beside: str | None = None  # the table for the bytes of what a transform is given, where they are to be kept
+    fan_out: tuple[str, ...] | None = None
+    targets: int = 1
 
     schema = SOURCE_LINE_SCHEMA
     may_cut = True
@@ -60,7 +63,7 @@ class Writer:
 
     def reports(self, rows: Sequence[Mapping[str, Any]], _tasks: int, _where: str) -> tuple[ManifestLine, ...]:
         """Converts rows to manifest lines. A task that fails has none, and its job fails."""
-        return tuple(manifest_line(dict(row)) for row in rows if row["stream_id"] != LEFT_OUT)
+        return tuple(manifest_line(dict(row), self.targets) for row in rows if row["stream_id"] != LEFT_OUT)
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written, for a pipeline without a transform."""
@@ -134,15 +137,37 @@ class Writer:
             return
         reach("task.read_mid")
         with staging_session(self.dsn) as cur:
-            stage_rows(cur, self.table, _counted(chain([first], batches), tally.staged), attempt_id())
+            self._stage(cur, _counted(chain([first], batches), tally.staged))
             reach("task.copy_end")
         reach("task.committed")
         yield tally.lines()
 
+    def _stage(self, cur: Any, batches: Iterable[pa.RecordBatch], so_far: int = 0) -> None:
+        """Copies rows into each staging table that takes them. Rejects go into the first target's alone."""
+        tables = (self.table,) if self.fan_out is None else self.fan_out
+        if tables == (self.table,):
+            stage_rows(cur, self.table, batches, attempt_id())
+            return
+        for batch in batches:
+            for table, rows in portions(batch, self.table, tables):
+                stage_rows(cur, table, [rows], attempt_id(), so_far)
+            so_far += batch.num_rows
 
-def stage_rows(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int) -> None:
-    """Copies rows of a task into a staging table."""
-    so_far = 0
+
+def portions(batch: pa.RecordBatch, first: str, tables: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yields each staging table with its rows. Each of these `tables` takes all, and the first target's takes rejects."""
+    if batch.column("_reason").null_count == batch.num_rows:
+        yield from ((table, batch) for table in tables)
+        return
+    rejected = pc.is_valid(batch.column("_reason"))
+    good = batch.filter(pc.invert(rejected))
+    yield first, batch if first in tables else batch.filter(rejected)
+    if good.num_rows:
+        yield from ((table, good) for table in tables if table != first)
+
+
+def stage_rows(cur: Any, table: str, batches: Iterable[pa.RecordBatch], task: int, so_far: int = 0) -> None:
+    """Copies rows of a task into a staging table that has `so_far` of them."""
     for batch in batches:
         copy_rows(cur, STAGING_SCHEMA, table, _with_task(batch, task), so_far)
         so_far += batch.num_rows

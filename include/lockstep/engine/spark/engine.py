@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from lockstep.engine.sinks.task_writer import TaskWriter
     from lockstep.engine.spark.short import Parts
 
-Made = TypeVar("Made")
 _Reported = TypeVar("_Reported")
 
 
@@ -100,7 +99,7 @@ class SparkEngine:
         if not place:
             self._group, self._cancelled = "", False
             self._transforms = Transforms(self._folder)
-        if self._folder.is_straight:
+        if self._folder.decodes_to_rows:
             return self._folder.pipeline.staged_columns
         with found_away(self._where):
             return self._found(place)
@@ -190,12 +189,12 @@ class SparkEngine:
     def _formed(self, raw: DataFrame) -> DataFrame:
         return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
 
-    def _done(self, work: StageWork, do: Callable[[StageWork], Made]) -> Made:
+    def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
         """Runs `do`, without the records that are proved to kill their reader."""
         newest = partial(self._asked, work, newest_task)
         return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
 
-    def _asked(self, work: StageWork, do: Callable[[], Made]) -> Made:
+    def _asked(self, work: StageWork, do: Callable[[], _Reported]) -> _Reported:
         """Runs `do` under a name that can be cancelled. Turns Spark's errors into one line."""
         group = f"{work.table}_{secrets.token_hex(4)}"  # one that is cancelled runs no job any more
         jobs().begin(group, f"{work.pipeline}: batch {work.batch_id}", work.table)
@@ -220,8 +219,9 @@ class SparkEngine:
 
     def _staged(self, work: StageWork, writer: Writer, slots: int) -> tuple[ManifestLine, ...]:
         records = self._decoded(work, slots)
-        if self._folder.is_straight:
-            return lines_of(with_bytes(records, self._folder).mapInArrow(writer.whole, in_spark(writer.schema)))
+        if self._folder.decodes_to_rows:
+            staged = with_bytes(records, self._folder).mapInArrow(writer.whole, in_spark(writer.schema))
+            return lines_of(staged, writer.targets)
         accepted = taken_in(records, self._folder, writer.intake)
         source = partial(source_lines, staging_dsn(self._dsn, work.stager), work, slots)
         outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
@@ -233,7 +233,7 @@ class SparkEngine:
     def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """Returns the plan of one task with its group of ranges."""
         records = self._decoded(work)
-        if self._folder.is_straight:
+        if self._folder.decodes_to_rows:
             return with_end(with_bytes(records, self._folder)).mapInArrow(writer.whole, in_spark(writer.schema))
         accepted = taken_in(records, self._folder, writer.intake)
         out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)

@@ -49,7 +49,7 @@ def newest_task() -> int:
 
 def trial(records: DataFrame, folder: PipelineFolder, transforms: Transforms, work: StageWork) -> None:
     """Processes decoded records as for the targets, and drops the results."""
-    if folder.is_straight:
+    if folder.decodes_to_rows:
         _run(with_bytes(records, folder))
         return
     given = taken_in(records, folder, intake)

@@ -8,7 +8,7 @@ from lockstep.core.lake.files import digests_of_files, sums_of_files
 from lockstep.core.lake.iceberg import lake_places
 from lockstep.ledger.lake.moves import Q, files_of_attempt
 from lockstep.ledger.rows import every, one
-from lockstep.ledger.staging.contents import Digests, Staged, StagedContents, require_rest_staged
+from lockstep.ledger.staging.contents import Digests, Staged, StagedContents, require_staged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.lake.files import LakeFile
     from lockstep.core.pipeline.targets import Target
     from lockstep.core.staging import AttemptId
+    from lockstep.ledger.staging.contents import WhereStaged
 
 
 def is_preview(cur: cursor, batch_id: int) -> bool:
@@ -26,34 +27,43 @@ def is_preview(cur: cursor, batch_id: int) -> bool:
     return bool(one(cur).preview)
 
 
+def files_of_tasks(cur: cursor, attempt: AttemptId, targets: Sequence[Target]) -> dict[int, list[LakeFile]]:
+    """Returns the files that the attempt's tasks have written, by place. Places without one are left out."""
+    if not lake_places(targets):
+        return {}
+    its = {place: [f for f in files if f.of_task] for place, files in files_of_attempt(cur, attempt).items()}
+    return {place: files for place, files in its.items() if files}
+
+
+def rows_in_files(cur: cursor, attempt: AttemptId, targets: Sequence[Target]) -> dict[int, dict[int, int]]:
+    """Returns the rows of these files by place and stream."""
+    found = files_of_tasks(cur, attempt, targets)
+    return {place: {stream: its[0] for stream, its in sums_of_files(files).items()} for place, files in found.items()}
+
+
 def require_in_lake(cur: cursor, attempt: AttemptId, targets: Sequence[Target]) -> StagedContents | None:
-    """Compares files and staged rejects with the validated counts and digests, stream by stream.
+    """Compares files, and what is staged beside them, with the validated counts and digests, stream by stream.
 
     Returns what it found, or None if no task of this attempt has written a file. Raises `Refusal` on a difference.
     """
-    if not lake_places(targets):
-        return None
-    files = [file for its in files_of_attempt(cur, attempt).values() for file in its if file.of_task]
-    if not files:
-        return None
-    sums, digests = sums_of_files(files), digests_of_files(files)
-    held = {stream: (its[0], digests.get(stream, 0)) for stream, its in sums.items()}
-    rejects = require_rest_staged(cur, attempt, held)
-    found = {(0, stream): Digests(held.get(stream, (0, 0))[1], reject) for stream, reject in rejects.items()}
-    return StagedContents(sum(rows for rows, _ in held.values()), found, {}, {})
+    held: dict[tuple[int, int], tuple[int, int]] = {}
+    for place, files in files_of_tasks(cur, attempt, targets).items():
+        digests = digests_of_files(files)
+        held |= {(place, stream): (its[0], digests.get(stream, 0)) for stream, its in sums_of_files(files).items()}
+    return require_staged(cur, attempt, held) if held else None
 
 
-def digests_with_files(
-    staged: Mapping[tuple[int, int], Staged], files: Mapping[int, Sequence[LakeFile]]
-) -> dict[tuple[int, int], Staged]:
-    """Returns what is staged by (task, stream), and beside it what the tasks' files hold."""
+def with_files(
+    staged: Mapping[WhereStaged, Staged], files: Mapping[tuple[int, int], Sequence[LakeFile]]
+) -> dict[WhereStaged, Staged]:
+    """Returns what is staged by (place, task, stream), and beside it what the files of (place, task) hold."""
     found = dict(staged)
-    for task, its in files.items():
+    for (place, task), its in files.items():
         digests = digests_of_files(its)
-        for stream, (rows, _, _, first, last) in sums_of_files(its).items():
-            here = Staged(rows, 0, first, last, Digests(digests.get(stream, 0)))
-            before = found.get((task, stream))
-            found[task, stream] = before.plus(here) if before else here
+        for stream, (rows, offsets, _, first, last) in sums_of_files(its).items():
+            here = Staged(rows, 0, first, last, Digests(digests.get(stream, 0)), offsets)
+            before = found.get((place, task, stream))
+            found[place, task, stream] = before.plus(here) if before else here
     return found
 
 

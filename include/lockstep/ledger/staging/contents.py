@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from psycopg2 import sql
 from psycopg2.extras import Json, execute_values
@@ -18,13 +18,15 @@ from lockstep.ledger.staging import digests
 from lockstep.ledger.staging.staged import staged_places, staging
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from psycopg2.extensions import cursor
 
     from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.ledger.staging", "contents")
+WhereStaged = tuple[int, int, int]  # place, task, stream
+_Key = TypeVar("_Key")
 
 
 class Digests(NamedTuple):
@@ -43,13 +45,14 @@ NO_DIGESTS = Digests()
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The rows and rejects in staging: their numbers, first and last offset, and digests."""
+    """The rows and rejects in staging: their numbers, first and last offset, digests, and the sum of the rows' offsets."""
 
     rows: int
     rejected: int
     first_offset: int
     last_offset: int
     digests: Digests
+    offsets: int
 
     def plus(self, other: Staged) -> Staged:
         """Returns both sets of rows as one."""
@@ -59,6 +62,7 @@ class Staged:
             min(self.first_offset, other.first_offset),
             max(self.last_offset, other.last_offset),
             self.digests.plus(other.digests),
+            self.offsets + other.offsets,
         )
 
 
@@ -66,7 +70,8 @@ class Staged:
 class StagedContents:
     """The staged contents in a committing transaction: `rows` in all, digests by (place, stream), columns by place.
 
-    `published` has, by place, the digests of rows that tasks have copied into their table.
+    Places whose rows lie in files have no columns. `published` has, by place, the digests of rows that tasks have copied
+    into their table.
     """
 
     rows: int
@@ -88,32 +93,37 @@ class Published:
     counts: Mapping[int, int] = field(default_factory=dict)
 
 
-def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[tuple[int, int], Staged]:
-    """Returns the rows that each task staged, of all targets together, by (task, stream). The database counts them."""
-    found: dict[tuple[int, int], Staged] = {}
+def staged_by_task(cur: cursor, attempt: AttemptId, places: Iterable[int]) -> dict[WhereStaged, Staged]:
+    """Returns the rows that each task staged, by (place, task, stream). The database counts them."""
+    found: dict[WhereStaged, Staged] = {}
     for place in places:
         for row in _each(cur, "staged_by_task", attempt, place, _columns(cur, attempt, place)):
             digests_ = Digests(int(row.rows_digest or 0), int(row.rejects_digest or 0))
-            here = Staged(row.rows, row.rejected, row.first_offset, row.last_offset, digests_)
-            key = (row.task, row.stream_id)
-            found[key] = found[key].plus(here) if key in found else here
+            counts = (row.rows, row.rejected, row.first_offset, row.last_offset)
+            found[place, row.task, row.stream_id] = Staged(*counts, digests_, int(row.offsets))
     return found
 
 
-def staged_by_stream(found: Mapping[tuple[int, int], Staged], tasks: Collection[int]) -> dict[int, Staged]:
-    """Returns the rows that these tasks staged, by stream. Leaves out rows of tries that lost."""
-    streams: dict[int, Staged] = {}
-    for (task, stream_id), its in found.items():
-        if task in tasks:
-            streams[stream_id] = streams[stream_id].plus(its) if stream_id in streams else its
-    return streams
+def staged_together(
+    found: Mapping[WhereStaged, Staged], by: Callable[[int, int, int], _Key | None]
+) -> dict[_Key, Staged]:
+    """Adds up what has the same key `by` place, task and stream. Leaves out what has none, as a try that lost."""
+    together: dict[_Key, Staged] = {}
+    for where, its in found.items():
+        if (key := by(*where)) is not None:
+            together[key] = together[key].plus(its) if key in together else its
+    return together
 
 
-def require_staged(cur: cursor, attempt: AttemptId) -> StagedContents:
+def require_staged(
+    cur: cursor, attempt: AttemptId, in_files: Mapping[tuple[int, int], tuple[int, int]] | None = None
+) -> StagedContents:
     """Compares staged rows and rejects with the validated ones, by count and by digest, stream by stream.
 
-    Returns what it found in staging. Raises `Refusal` on a difference.
+    `in_files` has (rows, digest) of rows that lie in files and not in staging, by (place, stream). Returns what it found.
+    Raises `Refusal` on a difference.
     """
+    in_files = in_files or {}
     cur.execute(Q["expected"], asdict(attempt))
     expected = every(cur)
     places = staged_places(cur, attempt)
@@ -125,6 +135,10 @@ def require_staged(cur: cursor, attempt: AttemptId) -> StagedContents:
             by_place[place, row.stream_id] = Digests(int(row.rows_digest), int(row.rejects_digest))
             rows, rejected = counts[row.stream_id]
             counts[row.stream_id] = (rows + row.rows, rejected + row.rejected)
+    for (place, stream), (held, digest) in in_files.items():
+        by_place[place, stream] = by_place.get((place, stream), NO_DIGESTS).plus(Digests(digest))
+        rows, rejected = counts[stream]
+        counts[stream] = (rows + held, rejected)
     if strangers := counts.keys() - {row.stream_id for row in expected}:
         raise Refusal(
             f"batch {attempt.batch_id}: rows of streams {sorted(strangers)} are staged, and it has no range of them: "
@@ -134,7 +148,9 @@ def require_staged(cur: cursor, attempt: AttemptId) -> StagedContents:
         of_stream = [by_place.setdefault((place, row.stream_id), Digests()) for place in places]
         require_staged_counts(attempt, row, counts[row.stream_id])
         require_digests(attempt, row, Digests(sum(d.rows for d in of_stream), sum(d.rejects for d in of_stream)))
-    return StagedContents(sum(row.rows for row in expected), by_place, columns)
+    of_files = {place for place, _ in in_files}
+    staged = {place: its for place, its in columns.items() if place not in of_files}
+    return StagedContents(sum(row.rows for row in expected), by_place, staged)
 
 
 def require_rest_staged(cur: cursor, attempt: AttemptId, copied: Mapping[int, tuple[int, int]]) -> dict[int, int]:

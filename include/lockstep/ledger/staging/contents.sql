@@ -1,7 +1,8 @@
 -- name: staged_by_task
 -- Each task's staged rows and rejects, per stream: counts, offsets and digests by one look.
 select t._task as task, t._stream as stream_id, count(*) - count(t._reason) as rows, count(t._reason) as rejected,
-    min(t._offset) as first_offset, max(t._offset) as last_offset, sum({row}) filter (where t._reason is null) as rows_digest,
+    min(t._offset) as first_offset, max(t._offset) as last_offset,
+    coalesce(sum(t._offset) filter (where t._reason is null), 0) as offsets, sum({row}) filter (where t._reason is null) as rows_digest,
     sum({reject}) filter (where t._reason is not null) as rejects_digest
 from {table} t group by 1, 2
 

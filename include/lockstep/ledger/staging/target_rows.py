@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Target
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import AttemptId
+    from lockstep.ledger.staging.contents import Staged
 
 Q = queries("lockstep.ledger.staging", "target_rows")
 
@@ -31,8 +33,12 @@ def insert_target_rows(
     targets: Sequence[Target],
     streams: Iterable[int],
     lines: Sequence[ManifestLine],
+    found: Mapping[tuple[int, int], Staged] | None = None,
 ) -> None:
-    """Records the winning tasks' counts for each target, stream by stream. Records nothing for a single target."""
+    """Records the winning tasks' counts for each target, stream by stream. Records nothing for a single target.
+
+    `found` is what database and store have counted by (place, stream), where each record gives one row to each target.
+    """
     if len(targets) == 1:
         return
     tasks = [line.task for line in lines]
@@ -40,18 +46,30 @@ def insert_target_rows(
     for line in lines:
         for place, count in enumerate(line.rows_of):
             rows[place, line.stream_id] += count
-    records = [staged_records(cur, attempt, tasks, (place,)) for place in range(len(targets))]
+    counted: dict[tuple[int, int], tuple[int, int | None]]
+    if found is None:
+        each = [staged_records(cur, attempt, tasks, (place,)) for place in range(len(targets))]
+        counted = {(place, stream): (each[place].get(stream, 0), None) for place, stream in rows}
+    else:
+        counted = {where: (found[where].rows, found[where].offsets) if where in found else (0, 0) for where in rows}
     kept = [
-        (attempt.batch_id, attempt.token, place, targets[place].table, stream, count, records[place].get(stream, 0))
+        (attempt.batch_id, attempt.token, place, targets[place].table, stream, count, *counted[place, stream])
         for (place, stream), count in rows.items()
     ]
     execute_values(cur, Q["insert_target_rows"], kept)
 
 
 def require_target_rows(
-    cur: cursor, attempt: AttemptId, targets: Sequence[Target], rows: int, fault: type[Refusal] = Refusal
+    cur: cursor,
+    attempt: AttemptId,
+    targets: Sequence[Target],
+    rows: int,
+    in_files: Mapping[int, Mapping[int, int]],
+    fault: type[Refusal] = Refusal,
 ) -> tuple[int, ...]:
     """Returns the number of rows for each target, after comparing its staging table with the recorded counts.
+
+    `in_files` are the rows that lie in files instead, by place and stream.
 
     `rows` are those of all targets together, already proved. Raises `fault` if a table holds other rows than recorded.
     Raises `Refusal` if the attempt was staged for other targets.
@@ -71,7 +89,8 @@ def require_target_rows(
     if not tables:
         return (rows,)
     for place, streams in expected.items():
-        _require_staged(attempt, streams, _staged(cur, attempt, place), fault)
+        there = Counter(_staged(cur, attempt, place)) + Counter(in_files.get(place, {}))
+        _require_staged(attempt, streams, there, fault)
     return tuple(sum(row.rows for row in expected[place].values()) for place in sorted(expected))
 
 

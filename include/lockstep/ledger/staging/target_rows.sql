@@ -1,6 +1,6 @@
 -- name: insert_target_rows
 -- What the winners have staged for each target, streams without a row included.
-insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records) values %s
+insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records, offsets) values %s
 
 -- name: target_rows
 -- What an attempt has staged for each target, by place and stream; no row where there is one target.

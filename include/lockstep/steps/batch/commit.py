@@ -19,6 +19,7 @@ from lockstep.ledger.batch import attempts, hidden
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import delivery as deliveries
 from lockstep.ledger.batch.parts import attach_parts
+from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.lease import Lease
@@ -140,7 +141,7 @@ def publish_rows(
 
     The answers of several targets stand under their tables' names. Pointers of the lake move last, by these `moves`.
     """
-    counts = require_target_rows(cur, attempt, pipeline.targets, rows)
+    counts = require_target_rows(cur, attempt, pipeline.targets, rows, rows_in_files(cur, attempt, pipeline.targets))
     if hidden.show_batch(cur, attempt):  # the rows are where they stay, and are seen from the COMMIT on
         _attach(cur, pipeline, attempt)
         reach("commit.shown")

@@ -14,7 +14,7 @@ from lockstep.core.engine import Staging
 from lockstep.core.errors import BadDefinition
 from lockstep.core.lake.iceberg import database_places
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
-from lockstep.core.proof.accounting import counted_once, require_within
+from lockstep.core.proof.accounting import counted_once, require_alike, require_within
 from lockstep.core.staging import AttemptId, StageWork
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
@@ -22,9 +22,9 @@ from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.lake.moves import insert_files
-from lockstep.ledger.lake.of_tasks import digests_with_files
+from lockstep.ledger.lake.of_tasks import with_files
 from lockstep.ledger.staging import target_rows
-from lockstep.ledger.staging.contents import staged_by_stream, staged_by_task
+from lockstep.ledger.staging.contents import staged_by_task, staged_together
 from lockstep.ledger.staging.quarantine import create_raw
 from lockstep.ledger.staging.staged import analyze, create_staging, staged_records, staging
 from lockstep.ledger.staging.suppression import without_erased
@@ -35,7 +35,7 @@ from lockstep.steps.attempt.opening import end_older, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.lake.open_tables import require_lake_fit
-from lockstep.steps.lake.stage_files import begin_files, make_folder, read_back, way_into_lake
+from lockstep.steps.lake.stage_files import begin_files, make_folders, read_back, way_into_lake
 from lockstep.steps.ranges.stage_once import clear_older, land_ranges, why_staged
 from lockstep.steps.ranges.stage_ranges import commit_ranges
 from lockstep.targets.stores.stores import results_of
@@ -43,13 +43,14 @@ from lockstep.targets.table.fit import require_fit
 from lockstep.targets.written_once import way_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lockstep.core.engine import Engine
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
     from lockstep.core.proof.accounting import ManifestLine
+    from lockstep.ledger.staging.contents import Staged
     from lockstep.steps.context import Context
     from lockstep.steps.lake.stage_files import FilesOfTasks
     from lockstep.targets.written_once import WayOfRows
@@ -77,7 +78,7 @@ def stage(
     attempt, work, rows = _open(at, engine, folder, batch_id, caller, columns, None if whole else unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
         clear_older(at, attempt, rows.left_in)
-        make_folder(work)
+        make_folders(work)
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
         with measured(at, engine, work):
@@ -88,9 +89,10 @@ def stage(
             _named(at, engine, attempt, work)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
-            lines = _counted(cur, folder, attempt, lines, held) if lines else ()
+            lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
             streams = [item.stream_id for item in work.ranges]
-            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines)
+            each = found if folder.fans_out else None
+            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines, each)
             attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
         reach("stage.done")
     return attempt
@@ -110,21 +112,32 @@ def _read(
 
 def _counted(
     cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine], held: FilesOfTasks
-) -> Sequence[ManifestLine]:
-    """Counts what is staged, or held by files, and keeps the winners' lines if they agree with it."""
+) -> tuple[Sequence[ManifestLine], Mapping[tuple[int, int], Staged]]:
+    """Counts what is staged, or held by files, and keeps the winners' lines if they agree with it.
+
+    Returns the lines, and what is there by (place, stream).
+    """
     places = range(len(folder.pipeline.targets))
     if sum(line.rows for line in lines) >= MANY:
         for place in places:
             analyze(cur, staging(attempt, place))
-    is_counted_here = folder.transform is not None or len(places) > 1
+    is_counted_here = folder.transform is not None or (len(places) > 1 and not folder.fans_out)
     lines = without_erased(cur, folder.pipeline.name, attempt, lines, places, is_counted_here=is_counted_here)
+    winners = {line.task for line in lines}
     if is_counted_here:
-        lines = counted_once(lines, staged_records(cur, attempt, [line.task for line in lines], places))
-    staged = digests_with_files(staged_by_task(cur, attempt, places), held)
-    insert_files(cur, attempt, {0: [file for its in held.values() for file in its]})
-    results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in staged.items()})
-    require_counts(results.stream_totals(cur, attempt), staged_by_stream(staged, {line.task for line in lines}))
-    return lines
+        lines = counted_once(lines, staged_records(cur, attempt, [*winners], places))
+    staged = with_files(staged_by_task(cur, attempt, places), held)
+    for place in places:
+        insert_files(cur, attempt, {place: [f for (at, _), its in held.items() if at == place for f in its]})
+    by_task = staged_together(staged, lambda _, task, stream: (task, stream))
+    results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in by_task.items()})
+    by_stream = staged_together(staged, lambda _, task, stream: stream if task in winners else None)
+    require_counts(results.stream_totals(cur, attempt), by_stream)
+    found = staged_together(staged, lambda place, task, stream: (place, stream) if task in winners else None)
+    if folder.fans_out:
+        counts = {where: (its.rows, its.offsets) for where, its in found.items()}
+        require_alike(f"batch {attempt.batch_id}", lines, [t.table for t in folder.pipeline.targets], counts)
+    return lines, found
 
 
 def _open(
@@ -155,7 +168,7 @@ def _open(
         may_hide = wanted == CommitUnit.BATCH
         rows = way_of_rows(cur, folder, first, batch_id, may_hide=may_hide, why=why_staged(at))
         lake = way_into_lake(cur, folder, batch_id)
-        rows = replace(rows, because=rows.because or lake.because)
+        rows = replace(rows, because="; ".join(filter(None, (rows.because, lake.because))))
         if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:
             end_older(cur, batch_id)
         ranges, planned_at = attempts.ranges_to_read(cur, batch_id), batch.planned_at.astimezone(UTC)

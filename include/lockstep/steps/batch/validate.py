@@ -17,6 +17,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, ranges, results
 from lockstep.ledger.batch.hidden import hidden_rows
 from lockstep.ledger.batch.same_definition import require_same_definition
+from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.quarantine import put_aside
 from lockstep.ledger.staging.staged import staged_totals
 from lockstep.ledger.staging.target_rows import require_target_rows
@@ -53,8 +54,8 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
             require_same_definition(cur, attempt, folder)
             totals = results.stream_totals(cur, attempt)
-            rows = sum(total.rows for total in totals)
-            require_target_rows(cur, attempt, folder.pipeline.targets, rows, BadData)
+            rows, targets = sum(total.rows for total in totals), folder.pipeline.targets
+            require_target_rows(cur, attempt, targets, rows, rows_in_files(cur, attempt, targets), BadData)
             before = attempts.log_starts_before(cur, attempt.batch_id)
             hidden = hidden_rows(cur, attempt)
         suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})

@@ -25,7 +25,6 @@ from lockstep.ledger.batch import attempts
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch.same_definition import require_promoted, require_same_definition
 from lockstep.ledger.lake import moves
-from lockstep.ledger.lake.of_tasks import require_in_lake
 from lockstep.ledger.staging.contents import require_staged
 from lockstep.steps.lake.keyed import keyed_move, prepare_keys
 from lockstep.steps.lake.open_tables import open_tables
@@ -130,15 +129,17 @@ def _take(
         ledger.require_validated(cur, attempt)
         if batch.lane == Lane.LIVE:
             ledger.require_positions(cur, attempt)
-        staged = require_in_lake(cur, attempt, folder.pipeline.targets) or require_staged(cur, attempt)
-        recorded = moves.files_of_attempt(cur, attempt)
+        recorded, keyed = moves.files_of_attempt(cur, attempt), keyed_places(folder.pipeline.targets)
+        of_tasks = {place for place, files in recorded.items() if any(file.of_task for file in files)}
+        # Where tasks have written all of them, nothing is taken out of staging: the commit compares it.
+        staged = None if of_tasks == tables.keys() else require_staged(cur, attempt)
         taken = {}
         for place, table in tables.items():
             files = recorded.get(place, [])
             moves.insert_prefix(cur, attempt, place, prefix_of(table.location, attempt.batch_id, attempt.token))
-            if place in keyed_places(folder.pipeline.targets):
+            if place in keyed:
                 continue  # what becomes of these rows is up to those that are there when the move is prepared
-            if any(file.of_task for file in files):  # tasks have written them, and no row of them is staged
+            if staged is None:
                 taken[place] = (Spooled((), sums_of_files(files)), files)
                 continue
             names = [name for name, _ in staged.columns[place]]

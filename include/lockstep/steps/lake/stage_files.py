@@ -5,13 +5,15 @@ Rows that something has to look at in staging stay there.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeWork, digests_of_files, prefix_of, sums_of_files
-from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.lake.keyed import keyed_places
+from lockstep.core.proof.accounting import rows_at
 from lockstep.faults import reach
 from lockstep.ledger.lake.moves import insert_prefix
 from lockstep.ledger.lake.of_tasks import is_preview
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import StageWork
 
-FilesOfTasks = dict[int, list["LakeFile"]]  # by task
+FilesOfTasks = dict[tuple[int, int], list["LakeFile"]]  # by place and task
+MOST_READ_AT_ONCE = 4  # files
 
 
 class WayIntoLake(NamedTuple):
@@ -47,10 +50,14 @@ def way_into_lake(cur: cursor, folder: PipelineFolder, batch_id: int | None) -> 
     if not places:
         return WayIntoLake(by_tasks=False, because="")
     names = " and ".join(places.values())
+    targets = folder.pipeline.targets
     reasons = (
-        (len(folder.pipeline.targets) > 1, "they go into several targets"),
-        (bool(keyed_places(folder.pipeline.targets)), "the newest of each key is found there"),
+        (bool(keyed_places(targets)), "the newest of each key is found there"),
         (folder.transforms, "a transform makes them"),
+        (
+            len(targets) > 1 and not folder.fans_out,
+            "they go into several targets, and a record may give one of them none",
+        ),
         (folder.expectations is not None, "expectations judge them before"),
         (folder.pipeline.event_time is not None, "their event time is judged before"),
         (batch_id is not None and is_preview(cur, batch_id), "a preview commits nothing"),
@@ -58,26 +65,32 @@ def way_into_lake(cur: cursor, folder: PipelineFolder, batch_id: int | None) -> 
     )
     if why := next((why for holds, why in reasons if holds), ""):
         return WayIntoLake(by_tasks=False, because=f"rows are staged for {names}: {why}")
-    return WayIntoLake(by_tasks=True, because=f"rows are written into files of {names} as they are read")
+    beside = [target.table for target in database_places(targets).values()]
+    and_staged = f", and staged beside them for {' and '.join(beside)}" if beside else ""
+    return WayIntoLake(by_tasks=True, because=f"rows are written into files of {names} as they are read{and_staged}")
 
 
 def begin_files(cur: cursor, work: StageWork, tables: Mapping[int, LakeTable]) -> StageWork:
     """Returns the work of tasks that write files, and records where, in the transaction that opens the attempt."""
-    ((place, table),) = tables.items()
-    prefix = prefix_of(table.location, work.batch_id, work.token)
-    insert_prefix(cur, work.attempt, place, prefix)
-    held = set(table.arrow_schema.names)
-    columns = tuple(column.name for column in work.columns if column.name in held)
-    return replace(work, lake=LakeWork(prefix, table.arrow_schema.serialize().to_pybytes(), columns, table.options))
+    lakes = []
+    for place, table in tables.items():
+        prefix = prefix_of(table.location, work.batch_id, work.token)
+        insert_prefix(cur, work.attempt, place, prefix)
+        held = set(table.arrow_schema.names)
+        columns = tuple(column.name for column in work.tables[place][1] if column.name in held)
+        schema = table.arrow_schema.serialize().to_pybytes()
+        lakes.append(LakeWork(prefix, schema, columns, table.options, place))
+    return replace(work, lakes=tuple(lakes))
 
 
-def make_folder(work: StageWork) -> None:
-    """Makes the folder of the files. A task on a machine that does not see it says so."""
-    if work.lake is None:
+def make_folders(work: StageWork) -> None:
+    """Makes the folders of the files. A task on a machine that does not see them says so."""
+    if not work.lakes:
         return
     from lockstep.adapters.iceberg.folder import make_prefix  # noqa: PLC0415 - few pipelines have a lake table
 
-    make_prefix(work.lake.prefix)
+    for lake in work.lakes:
+        make_prefix(lake.prefix)
     reach("lake.prefix_made")
 
 
@@ -86,34 +99,47 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
 
     Raises `BadData` unless they hold what their tasks told, and each row once.
     """
-    if work.lake is None or not any(line.files for line in lines):
-        return {}
+    held: FilesOfTasks = {}
+    for lake in work.lakes:
+        its = _read_back_of(
+            work, lake, {line.task: line.files[lake.place] for line in lines if lake.place in line.files}
+        )
+        for line in lines:
+            _require_told(work, lake.place, line, its.get(line.task, []))
+        held |= {(lake.place, task): files for task, files in its.items()}
+    if held:
+        reach("lake.looked_back")
+    return held
+
+
+def _read_back_of(work: StageWork, lake: LakeWork, paths: Mapping[int, Sequence[str]]) -> dict[int, list[LakeFile]]:
+    """Reads one table's files, several at once. Raises `BadData` for a row that two of them hold."""
     from lockstep.adapters.iceberg.folder import doubled, look_back_at_values  # noqa: PLC0415 - as above
 
-    held: FilesOfTasks = {}
+    each = [(task, path) for task, its in paths.items() for path in its]
+    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
+        found = list(pool.map(lambda one: look_back_at_values(one[1], work.batch_id, lake.columns), each))
+    held: dict[int, list[LakeFile]] = {}
     places: dict[int, list[object]] = {}
-    paths = {line.task: line.files for line in lines if line.files}
-    for task, its in paths.items():
-        for path in its:
-            file, where = look_back_at_values(path, work.batch_id, work.lake.columns)
-            held.setdefault(task, []).append(file)
-            for stream, rows in where.items():
-                places.setdefault(stream, []).append(rows)
-    for line in lines:
-        found = held.get(line.task, [])
-        sums, digest = sums_of_files(found).get(line.stream_id), digests_of_files(found).get(line.stream_id, 0)
-        if ((sums[0] if sums else 0), digest) != (line.rows, line.contents):
-            raise BadData(
-                f"{work.pipeline}: batch {work.batch_id}: the files of task {line.task} do not hold the {line.rows} rows of "
-                f"stream {line.stream_id} that it wrote",
-                next_command=f"lockstep batch {work.batch_id}",
-            )
+    for (task, _), (file, where) in zip(each, found, strict=True):
+        held.setdefault(task, []).append(file)
+        for stream, rows in where.items():
+            places.setdefault(stream, []).append(rows)
     for stream, rows in places.items():
         if twice := doubled(rows):
             raise BadData(
                 f"batch {work.batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
                 next_command=f"lockstep batch {work.batch_id}",
             )
-    if held:
-        reach("lake.looked_back")
     return held
+
+
+def _require_told(work: StageWork, place: int, line: ManifestLine, files: Sequence[LakeFile]) -> None:
+    sums, digest = sums_of_files(files).get(line.stream_id), digests_of_files(files).get(line.stream_id, 0)
+    rows = rows_at(line, place)
+    if place in line.contents and ((sums[0] if sums else 0), digest) != (rows, line.contents[place]):
+        raise BadData(
+            f"{work.pipeline}: batch {work.batch_id}: the files of task {line.task} do not hold the {rows} rows of "
+            f"stream {line.stream_id} that it wrote",
+            next_command=f"lockstep batch {work.batch_id}",
+        )

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 
 def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
-    """Returns the way of the next live batch's records, and whether its rows are written once."""
+    """Returns the way of the next live batch's records, whether its rows are written once, and their way into the lake."""
     route = engine.route(ranges)
-    if folder.pipeline.store is not None or not folder.is_straight:
+    if folder.pipeline.store is not None:
         return route
     with transaction(at.conn, STAGER) as cur:
-        rows = way_of_rows(cur, folder, engine.columns(), None, ranges=ranges, why=why_staged(at))
-        return route.also(rows.because or way_into_lake(cur, folder, None).because)
+        if folder.is_straight:
+            route = route.also(
+                way_of_rows(cur, folder, engine.columns(), None, ranges=ranges, why=why_staged(at)).because
+            )
+        return route.also(way_into_lake(cur, folder, None).because)
 
 
 def why_staged(at: Context) -> str:

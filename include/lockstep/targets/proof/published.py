@@ -41,7 +41,7 @@ def published_digests(
         return dict(found.published)
     each = {}
     for place, target in enumerate(pipeline.targets):
-        if not isinstance(target, Append):
+        if not isinstance(target, Append) or place not in found.columns:
             continue
         staged = found.columns[place]  # an attached table has lost its staging columns by now
         by_stream = {stream: its.rows for (at, stream), its in found.by_place.items() if at == place}
