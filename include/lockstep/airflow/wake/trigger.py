@@ -33,7 +33,7 @@ class RecordsTrigger(BaseEventTrigger):
     """
 
     def __init__(self, pipeline: str, topic: Any, kafka_conn_id: str, seconds: float) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.topic = topic
         self.kafka_conn_id = kafka_conn_id
@@ -59,7 +59,8 @@ class RecordsTrigger(BaseEventTrigger):
             else:
                 if is_to_wake(seen, woken, time.monotonic() - at):
                     woken, at = seen, time.monotonic()
-                    yield TriggerEvent({"pipeline": self.pipeline, "waiting": seen.waiting})
+                    event = {"pipeline": self.pipeline, "waiting": seen.waiting}
+                    yield TriggerEvent(event)  # type: ignore[no-untyped-call]
             await asyncio.sleep(self.seconds)
 
 
