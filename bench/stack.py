@@ -98,5 +98,6 @@ class Stack:
     def _database(server: postgres.Server, name: str) -> str:
         with closing(psycopg2.connect(server.superuser_dsn)) as admin:
             admin.autocommit = True
-            admin.cursor().execute(f"create database bench_{name} owner lockstep")
+            with suppress(psycopg2.errors.DuplicateDatabase):  # of servers that an earlier call has left
+                admin.cursor().execute(f"create database bench_{name} owner lockstep")
         return re.sub(r"/\w+$", f"/bench_{name}", server.dsn)

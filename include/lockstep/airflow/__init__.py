@@ -2,6 +2,7 @@
 
 from lockstep.airflow.bundle import pipeline_beside
 from lockstep.airflow.dag import asset_of, assets_of, dag_for
+from lockstep.airflow.fleet.dag import fleet_dag
 from lockstep.airflow.fleet.dags import dags_of_all
 from lockstep.airflow.history.dag import dags_for, history_for
 from lockstep.airflow.hours import hours_of
@@ -13,6 +14,7 @@ __all__ = [
     "dag_for",
     "dags_for",
     "dags_of_all",
+    "fleet_dag",
     "history_for",
     "hours_of",
     "pipeline_beside",

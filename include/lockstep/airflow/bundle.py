@@ -35,11 +35,16 @@ def pipeline_beside(file: str | Path, name: str) -> Pipeline:
     return (load_from(root / name, name) if root else load(name)).pipeline
 
 
-def pipelines_beside(file: str | Path) -> dict[str, Pipeline | BadDefinition]:
-    """Returns every pipeline above a DAG file, by name, else those that `lockstep` finds. A broken one is its error."""
+def place_beside(file: str | Path) -> Path:
+    """Returns the folder of all pipelines above a DAG file, else the one that `lockstep` finds."""
     above = (folder / place for folder in Path(file).resolve().parents for place in PIPELINE_PLACES)
     beside = None if ENVIRONMENT.get(PIPELINES_VARIABLE) else next((each for each in above if each.is_dir()), None)
-    place = beside or root()
+    return beside or root()
+
+
+def pipelines_beside(file: str | Path) -> dict[str, Pipeline | BadDefinition]:
+    """Returns every pipeline above a DAG file, by name, else those that `lockstep` finds. A broken one is its error."""
+    place = place_beside(file)
     found: dict[str, Pipeline | BadDefinition] = {}
     for name in pipeline_names(place):
         try:

@@ -16,6 +16,7 @@ from lockstep.airflow.hours import hours_of, tell_hours
 from lockstep.airflow.link import BatchLink, OneTaskLink
 from lockstep.airflow.one_task import RUN, BatchOperator
 from lockstep.airflow.relay import send_behind
+from lockstep.airflow.wake.schedule import with_wake_ups
 from lockstep.airflow.watermark import show_behind
 from lockstep.core.errors import BadDefinition
 from lockstep.core.lake.iceberg import lake_places
@@ -84,7 +85,7 @@ def both(pipeline: Pipeline, default_args: dict[str, Any] | None) -> dict[str, A
     }
 
 
-def dag_for(
+def dag_for(  # noqa: PLR0913 - each is a setting that a DAG file may give
     pipeline: Pipeline,
     *,
     postgres_conn_id: str = "postgres_default",
@@ -93,13 +94,14 @@ def dag_for(
     registry_conn_id: str = "lockstep_registry",
     default_args: dict[str, Any] | None = None,
     tasks: str = EACH,
+    wake: str | None = None,
     **settings: Any,
 ) -> DAG:
     """Returns the live DAG of a pipeline, under its name. `settings` for Airflow's `DAG` override the defaults here.
 
     `spark_conn_id` names a master, for spark-submit, or a running Spark Connect server. Safety rests on the ledger
     alone. `max_active_runs` only saves runs that would find the batch held. With `tasks="one"` all steps are one task,
-    in its own process.
+    in its own process. With `wake="kafka"` records that wait start a run, beside the schedule.
     """
     if tasks not in (EACH, ONE):
         raise BadDefinition(f'{pipeline.name}: tasks is {tasks!r}: it must be "{EACH}" or "{ONE}"')
@@ -113,7 +115,8 @@ def dag_for(
             topic=topic_words(pipeline.topic), table=tables.replace(" and ", "` and `"), how=_how(pipeline)
         ),
     }
-    with DAG(pipeline.name, schedule=settings.pop("schedule", pipeline.schedule), **(ours | settings)) as dag:
+    schedule = with_wake_ups(pipeline, settings.pop("schedule", pipeline.schedule), wake, kafka_conn_id)
+    with DAG(pipeline.name, schedule=schedule, **(ours | settings)) as dag:
         make = _one if tasks == ONE else _each
         announced = make(door, spark_conn_id, assets_of(pipeline))
         tell_hours(door, hours_of(pipeline), announced)

@@ -27,6 +27,8 @@ from lockstep.core.planning.decisions import Caller, TaskRun
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow.sdk import Asset
+
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.pipeline.stores import Store
     from lockstep.steps.context import Context
@@ -143,6 +145,21 @@ def push(**values: Any) -> None:
     ti = get_current_context()["ti"]
     for key, value in values.items():
         ti.xcom_push(key=key, value=value)
+
+
+class TaskPage:
+    """The page of a task that works on one pipeline: its XComs, and the events of its tables."""
+
+    def push(self, **values: Any) -> None:
+        """Shows facts of the batch."""
+        push(**values)
+
+    def emit(self, asset: Asset, extra: dict[str, Any]) -> None:
+        """Emits the event of a table, which the task names as an outlet."""
+        get_current_context()["outlet_events"][asset].extra = extra
+
+
+OWN_PAGE = TaskPage()
 
 
 def measure_seconds(pipeline: str, step: str, seconds: float) -> None:

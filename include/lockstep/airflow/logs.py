@@ -13,6 +13,7 @@ from lockstep.adapters.airflow.names import conf
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.airflow import witness
 from lockstep.core.changes.row_changes import RowChange
+from lockstep.core.pipeline.names import SUFFIX
 from lockstep.core.proof import verdict
 from lockstep.core.states import BatchState
 from lockstep.core.text import json_plain
@@ -129,7 +130,7 @@ def _facts(at: Context, batch_id: int) -> dict[str, Any]:
     if found["state"] == BatchState.COMMITTED:
         facts |= {name: found[name] for name in OF_A_COMMIT}
     seconds = {name: spent for name, spent in found["seconds"].items() if spent is not None}
-    return facts | {"seconds": seconds, "ranges": _known(found["ranges"]), "page": _page(batch_id)}
+    return facts | {"seconds": seconds, "ranges": _known(found["ranges"]), "page": _page(found["pipeline"], batch_id)}
 
 
 def _known(ranges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -156,7 +157,9 @@ def _staged(at: Context, attempt: AttemptId, ranges: Iterable[dict[str, Any]]) -
     return found
 
 
-def _page(batch_id: int) -> str:
+def _page(pipeline: str, batch_id: int) -> str:
     """Returns the address of the batch's page, below Airflow's own. If that is not set, returns the path alone."""
+    dag_id = get_current_context()["ti"].dag_id
+    of = dag_id if dag_id.removesuffix(SUFFIX) == pipeline else pipeline  # the DAG of a fleet has no pages
     base = (conf.get("api", "base_url", fallback="") or "").rstrip("/")
-    return f"{base}/lockstep/dags/{quote(get_current_context()['ti'].dag_id)}/batches/{batch_id}"
+    return f"{base}/lockstep/dags/{quote(of)}/batches/{batch_id}"

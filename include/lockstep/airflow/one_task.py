@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from lockstep.airflow import steps
-from lockstep.airflow.door import measure_seconds, push, task_caller
+from lockstep.airflow.door import OWN_PAGE, measure_seconds, task_caller
 from lockstep.airflow.job import cancel_jobs, choose_spark
 from lockstep.core.planning.decisions import Done
 from lockstep.core.states import AttemptState
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Asset, Context
 
-    from lockstep.airflow.door import Door
+    from lockstep.airflow.door import Door, TaskPage
 
 log = logging.getLogger(__name__)
 RUN = "run"  # the task's id
@@ -45,7 +45,9 @@ class BatchOperator(BaseOperator):
         cancel_jobs()
 
 
-def run_batch(door: Door, spark_conn_id: str, assets: Sequence[Asset], *, is_retry: bool) -> int:
+def run_batch(
+    door: Door, spark_conn_id: str, assets: Sequence[Asset], *, is_retry: bool, page: TaskPage = OWN_PAGE
+) -> int:
     """Takes one batch from its plan to its announcement. Skips the task if there is nothing to do.
 
     A retry that finds its batch committed announces it: the earlier try may have died between the two.
@@ -63,24 +65,24 @@ def run_batch(door: Door, spark_conn_id: str, assets: Sequence[Asset], *, is_ret
         with _step(door, "plan", seconds):
             planned = steps.decide_batch(at, folder, caller)
             done = planned.decision.batch_id if isinstance(planned.decision, Done) and is_retry else None
-            batch_id = steps.say_planned(at, planned) if done is None else done
-            push(batch=batch_id)
+            batch_id = steps.say_planned(at, planned, page) if done is None else done
+            page.push(batch=batch_id)
         if done is None:
             begin_judge(folder)
             with _step(door, "stage", seconds):
                 attempt = stage(at, engine_for(folder, at), folder, batch_id, caller)
                 logs.say_staged(at, attempt)
-                push(attempt=attempt.token)
+                page.push(attempt=attempt.token)
             with _step(door, "validate", seconds):
                 steps.judge_attempt(at, folder, PickedUp(attempt, AttemptState.STAGED), hands_over=False)
             with _step(door, "commit", seconds):
-                steps.commit_attempt(at, folder, attempt)
+                steps.commit_attempt(at, folder, attempt, page)
         else:
             log.info("batch %s of this run is committed already, and is announced", done)
             attempt = pick_up(at.conn, batch_id, caller.task_run).attempt
         with _step(door, "announce", seconds):
-            steps.announce_attempt(at, folder.pipeline, assets, attempt)
-    push(seconds={step: round(spent, 3) for step, spent in seconds.items()})
+            steps.announce_attempt(at, folder.pipeline, assets, attempt, page)
+    page.push(seconds={step: round(spent, 3) for step, spent in seconds.items()})
     return batch_id
 
 

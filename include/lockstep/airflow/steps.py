@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
 from lockstep.airflow import witness
-from lockstep.airflow.door import push, task_caller
+from lockstep.airflow.door import OWN_PAGE, task_caller
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Asset
 
-    from lockstep.airflow.door import Door
+    from lockstep.airflow.door import Door, TaskPage
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.decisions import Caller
@@ -43,7 +43,7 @@ def decide_batch(at: Context, folder: PipelineFolder, caller: Caller) -> Planned
     return step.plan(at.conn, at.broker, folder, caller, datetime.now(UTC))
 
 
-def say_planned(at: Context, planned: Planned) -> int:
+def say_planned(at: Context, planned: Planned, page: TaskPage = OWN_PAGE) -> int:
     """Returns the planned batch, after it is in the log. Skips the run without one, and fails it if a person must decide."""
     from lockstep.airflow import logs
     from lockstep.core.planning.decisions import decision_document
@@ -51,7 +51,9 @@ def say_planned(at: Context, planned: Planned) -> int:
     batch_id = _batch_to_do(planned)
     ranges = _ranges(at, batch_id)
     logs.say_batch(at, "plan", batch_id, **decision_document(planned.decision))
-    push(ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges])
+    page.push(
+        ranges=[f"{row['topic']}-{row['partition']} [{row['from_offset']}, {row['until_offset']})" for row in ranges]
+    )
     return batch_id
 
 
@@ -85,14 +87,14 @@ def commit_validated_batch(door: Door, batch_id: int, fence: str | int) -> None:
         commit_attempt(at, door.folder(), AttemptId.of_fence(batch_id, fence))
 
 
-def commit_attempt(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
+def commit_attempt(at: Context, folder: PipelineFolder, attempt: AttemptId, page: TaskPage = OWN_PAGE) -> None:
     """Commits the attempt, and says what the batch has become."""
     from lockstep.airflow import logs
     from lockstep.steps.batch import commit as step
 
     step.commit(at, folder, attempt)
     logs.say_batch(at, "commit", attempt.batch_id)
-    push(**witness.batch_counts(_ranges(at, attempt.batch_id)))
+    page.push(**witness.batch_counts(_ranges(at, attempt.batch_id)))
 
 
 def announce_batch(door: Door, assets: Sequence[Asset], batch_id: int, fence: str | int) -> None:
@@ -101,7 +103,9 @@ def announce_batch(door: Door, assets: Sequence[Asset], batch_id: int, fence: st
         announce_attempt(at, door.folder().pipeline, assets, AttemptId.of_fence(batch_id, fence))
 
 
-def announce_attempt(at: Context, pipeline: Pipeline, assets: Sequence[Asset], attempt: AttemptId) -> None:
+def announce_attempt(
+    at: Context, pipeline: Pipeline, assets: Sequence[Asset], attempt: AttemptId, page: TaskPage = OWN_PAGE
+) -> None:
     """Announces the attempt's commit, and says to whom."""
     from lockstep.airflow import logs
     from lockstep.steps.batch import announce as step
@@ -112,7 +116,7 @@ def announce_attempt(at: Context, pipeline: Pipeline, assets: Sequence[Asset], a
     ranges = _ranges(at, batch_id)
     progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
     for asset in assets:
-        witness.say_to_consumers(asset, batch_id, attempt.token, ranges)
+        page.emit(asset, witness.news_of(batch_id, attempt.token, ranges))
     witness.measure(pipeline.name, ranges, progress["streams"])
     is_traced = witness.trace(at, pipeline, batch_id, attempt.token, ranges)
     logs.say_announced(pipeline.name, [batch_id], assets, ranges, progress["streams"], is_traced=is_traced)

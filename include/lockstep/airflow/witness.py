@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from airflow.sdk import get_current_context
 from openlineage.client.facet_v2 import RunFacet
 
 from lockstep.adapters.airflow.names import stats
@@ -16,8 +15,6 @@ from lockstep.core.states import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from airflow.sdk import Asset
 
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.steps.context import Context
@@ -51,16 +48,9 @@ def batch_counts(ranges: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {name: sum(row[name] or 0 for row in ranges) for name in EVENT_COUNTS}
 
 
-def say_to_consumers(asset: Asset, batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> None:
-    """Emits the asset event. It tells consumers of the table the new batch, its ranges and its counts."""
-    news: dict[str, Any] = {
-        "batch": batch_id,
-        "attempt": token,
-        "ranges": _plain(ranges),
-        **batch_counts(ranges),
-        **more,
-    }
-    get_current_context()["outlet_events"][asset].extra = news
+def news_of(batch_id: int, token: int, ranges: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """Returns what an asset event tells consumers of the table: the new batch, its ranges and its counts."""
+    return {"batch": batch_id, "attempt": token, "ranges": _plain(ranges), **batch_counts(ranges), **more}
 
 
 def measure(pipeline: str, ranges: Sequence[Mapping[str, Any]], streams: Sequence[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from lockstep.core.kafka_options import from_extra
 from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.lake.lake_options import KEY_ID, SECRET_KEY
 from lockstep.core.pipeline.stores import Files, connection_of
-from lockstep.core.settings import ENVIRONMENT, LAKE_CONFIG, settings_of
+from lockstep.core.settings import ENVIRONMENT, KAFKA_OPTIONS, LAKE_CONFIG, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def connection_environment(
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = connection_dsn(postgres_conn_id, environ)
     if not environ.get("LOCKSTEP_KAFKA"):
-        found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
+        found |= kafka_variables(kafka_conn_id, environ)
     if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
         address, options = registry_variables(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
         found |= {"LOCKSTEP_REGISTRY": address, "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}
@@ -62,6 +62,13 @@ def connection_environment(
     if lake and not environ.get(LAKE_CONFIG):
         found |= {name: value for name, value in _lake().items() if not environ.get(name)}
     return found
+
+
+def kafka_variables(kafka_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
+    """Returns the address of the brokers and the options of their clients: those that are set, else the connection's."""
+    if environ.get("LOCKSTEP_KAFKA"):
+        return {name: environ.get(name, "") for name in ("LOCKSTEP_KAFKA", KAFKA_OPTIONS)}
+    return _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
 
 
 def connection_dsn(postgres_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> str:

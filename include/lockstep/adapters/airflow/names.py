@@ -9,7 +9,14 @@ import airflow.sdk
 HAS_RETRY_POLICIES = hasattr(airflow.sdk, "ExceptionRetryPolicy")
 
 if TYPE_CHECKING or HAS_RETRY_POLICIES:
-    from airflow.sdk import CronDataIntervalTimetable, ExceptionRetryPolicy, RetryAction, RetryRule
+    from airflow.sdk import (
+        AssetOrTimeSchedule,
+        CronDataIntervalTimetable,
+        CronTriggerTimetable,
+        ExceptionRetryPolicy,
+        RetryAction,
+        RetryRule,
+    )
     from airflow.sdk.configuration import conf
     from airflow.sdk.exceptions import (
         AirflowException,
@@ -29,7 +36,9 @@ else:
         AirflowSkipException,
     )
     from airflow.stats import Stats as stats  # noqa: N813 - its name from 3.3 on
+    from airflow.timetables.assets import AssetOrTimeSchedule
     from airflow.timetables.interval import CronDataIntervalTimetable
+    from airflow.timetables.trigger import CronTriggerTimetable
 
 __all__ = [
     "HAS_RETRY_POLICIES",
@@ -38,7 +47,9 @@ __all__ = [
     "AirflowNotFoundException",
     "AirflowRescheduleException",
     "AirflowSkipException",
+    "AssetOrTimeSchedule",
     "CronDataIntervalTimetable",
+    "CronTriggerTimetable",
     "conf",
     "not_retried",
     "stats",

@@ -130,7 +130,7 @@ class Broker(TopicsClient):
     def mirror(self, group: str, positions: Mapping[LogPartition, int]) -> None:
         """Commits positions as a consumer group's offsets, for ordinary lag tools. Moves them forward only.
 
-        Raises `Unreachable` if the group is in use or may not be written. Lockstep never reads them back.
+        Raises `Unreachable` if the group is in use or may not be written. They decide nothing: a watcher takes them for a hint.
         """
         try:
             show_forward(self._options, group, positions, client.ANSWER_SECONDS)

@@ -11,7 +11,7 @@ from airflow.sdk import get_current_context
 
 from lockstep.adapters.airflow.names import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 from lockstep.airflow import witness
-from lockstep.airflow.door import push, refused_at_once
+from lockstep.airflow.door import OWN_PAGE, push, refused_at_once
 from lockstep.airflow.history import showing, tables
 from lockstep.core.changes.approval import approver_of, refusal
 from lockstep.core.changes.person import Person
@@ -153,7 +153,7 @@ def announce_run(door: Door, assets: Sequence[Asset]) -> None:
             raise AirflowSkipException("nothing was committed for this run")
         every = [row for each in ranges.values() for row in each]
         for asset in assets:
-            witness.say_to_consumers(asset, batches[-1].batch_id, batches[-1].token, every, batches=list(ranges))
+            OWN_PAGE.emit(asset, witness.news_of(batches[-1].batch_id, batches[-1].token, every, batches=list(ranges)))
         witness.measure(pipeline.name, every, ())
         traced = [witness.trace(at, pipeline, batch.batch_id, batch.token, ranges[batch.batch_id]) for batch in batches]
     logs.say_announced(pipeline.name, list(ranges), assets, every, (), is_traced=all(traced))

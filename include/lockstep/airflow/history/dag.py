@@ -32,7 +32,7 @@ WHEN_ASKED = "none_failed_min_one_success"
 TRY_PATIENCE = timedelta(days=7)  # of each try. Then the run fails without an answer.
 # Airflow backfills the intervals of a schedule only. A run for each day is the fewest that a range of days needs.
 DAILY = CronDataIntervalTimetable("@daily", "UTC")
-LIVE_ONLY = frozenset({"schedule", "max_active_runs", "tasks"})
+LIVE_ONLY = frozenset({"schedule", "max_active_runs", "tasks", "wake"})
 HISTORY_DAG_ABOUT = """\
 What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 

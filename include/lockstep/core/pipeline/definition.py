@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.capture.debezium import BY_LOG, PLACEHOLDER, Debezium
@@ -33,6 +33,7 @@ from lockstep.core.pipeline.targets import (
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum
 from lockstep.core.pipeline.violations import ON_VIOLATION, REFUSE
 from lockstep.core.retention.archive import Archive
+from lockstep.core.text import as_plain
 from lockstep.core.windows.event_time import Calendar, EventTime, Hopping, Tumbling
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ __all__ = [
 
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
-ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": asdict(RecordLimits())}
+ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": as_plain(RecordLimits())}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
@@ -221,22 +222,21 @@ class Pipeline(OfTopics):
 
         `kind` keeps the types apart. Later options are left out while they have their default.
         """
-        whole = asdict(self) | {name: _told(getattr(self, name)) for name in ("format", "guarantee")}
+        whole = as_plain(self) | {n: _told(p) for n in ("format", "guarantee", "store") if (p := getattr(self, n))}
         whole["start"] = self.start if isinstance(self.start, str) else {str(p): at for p, at in self.start.items()}
         targets = [_told(target) for target in self.targets]
         whole["target"] = targets[0] if len(targets) == 1 else targets
-        whole["store"] = _told(self.store) if self.store else None
         if self.envelope and self.envelope.topic is None:
             del whole["envelope"]["topic"]
         return _said(whole)
 
 
 def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:
-    told = {"kind": type(part).__name__} | _said(asdict(part))
+    told = {"kind": type(part).__name__} | _said(as_plain(part))
     if isinstance(part, Windows):
-        told["window"] = {"kind": type(part.window).__name__, **asdict(part.window)}
+        told["window"] = {"kind": type(part.window).__name__, **as_plain(part.window)}
     if isinstance(part, Accumulate | Windows):
-        told["totals"] = [{"kind": type(total).__name__, **asdict(total)} for total in part.totals]
+        told["totals"] = [{"kind": type(total).__name__, **as_plain(total)} for total in part.totals]
     if isinstance(part, Send):
         told["topic"] = part.topic.document()
         return {name: value for name, value in told.items() if name not in {"table", "feed"}}  # both are the topic's

@@ -173,10 +173,10 @@ def columns_of(format_: Format, envelope: Envelope | None, *, is_staged: bool = 
 
     With `is_staged`, the mark of unavailable values is among them, where the format has one.
     """
-    its, more = marked_columns(format_) if is_staged else format_.columns, envelope.columns if envelope else ()
-    columns = its + more
+    own, more = format_.columns, envelope.columns if envelope else ()
+    columns = (marked_columns(format_) if is_staged else own) + more
     _refuse_twice("envelope", columns)
-    for column in (*format_.columns, *more):
+    for column in (*own, *more):
         if column.name in {UNAVAILABLE, SOURCE_ORDER} and column is not SOURCE_ORDER_COLUMN:
             raise BadDefinition(f"column {column.name!r} is reserved: Lockstep fills it")
     return columns

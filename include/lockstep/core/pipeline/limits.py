@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -23,7 +23,8 @@ class Limits:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in ("records", "per_partition", "bytes", "seconds"):
+            value = getattr(self, name)
             if value is not None and not (is_number(value) and 0 < value < inf):
                 raise BadDefinition(f"limits.{name} is {value!r}: it must be a number above 0")
 
@@ -56,7 +57,8 @@ class RecordLimits:
         return ", ".join(text.format(getattr(self, name)) + marks[name] for name, text in words.items())
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in ("bytes", "depth", "values", "schemas"):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
         for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200)):

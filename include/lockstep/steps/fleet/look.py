@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.folders import load
+from lockstep.adapters.folders import load_from, pipeline_names
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import NeedsDecision, Refusal, Unreachable
 from lockstep.core.fleet.glance import decide_at_a_glance, has_waiting, is_plain
@@ -20,6 +20,7 @@ from lockstep.steps.batch.plan import Planned, plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.fleet.glance import Known
@@ -47,7 +48,20 @@ class Looked:
         return self.refusal
 
 
-def look_at_all(at: Context, names: Iterable[str], caller: Caller, now: datetime) -> list[Looked]:
+def load_each(place: Path) -> dict[str, PipelineFolder | Refusal]:
+    """Loads all pipelines of a folder, by name. A broken one is its refusal, and hides no other."""
+    found: dict[str, PipelineFolder | Refusal] = {}
+    for name in pipeline_names(place):
+        try:
+            found[name] = load_from(place / name, name)
+        except Refusal as refusal:
+            found[name] = refusal
+    return found
+
+
+def look_at_all(
+    at: Context, loaded: Mapping[str, PipelineFolder | Refusal], caller: Caller, now: datetime
+) -> list[Looked]:
     """Returns the outcome of each pipeline that was not forgotten, in the order of the names. Records nothing.
 
     A pipeline about which one look does not tell all has its own plan made, as a dry run. One that is refused or blocked
@@ -55,13 +69,17 @@ def look_at_all(at: Context, names: Iterable[str], caller: Caller, now: datetime
     """
     found: dict[str, Looked] = {}
     folders: dict[str, PipelineFolder] = {}
-    for name in names:
+    for name, folder in loaded.items():
+        if isinstance(folder, Refusal):
+            found[name] = Looked(name, None, folder)
+            continue
         try:
-            folders[name] = load(name)
-            require_address(name, folders[name].pipeline.store, at.stores)
+            require_address(name, folder.pipeline.store, at.stores)
         except Refusal as refusal:
             found[name] = Looked(name, None, refusal)
-    asked = {name: folder.pipeline for name, folder in folders.items() if name not in found}
+        else:
+            folders[name] = folder
+    asked = {name: folder.pipeline for name, folder in folders.items()}
     views = logs_of(at.broker, asked.values())
     with transaction(at.conn, READER) as cur:
         known = facts_of_all(cur, [*asked, *found])

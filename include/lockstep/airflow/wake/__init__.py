@@ -1,0 +1,1 @@
+"""Wakes a pipeline's run when the broker has something new, beside its schedule."""
