@@ -128,9 +128,7 @@ def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
     for name, field in held.items():
         if field.required and name not in dict(ORIGIN_FIELDS):
             return f"its column {name} is required, and a record may leave it empty"
-        if why := _unknown(field):
-            return why
-    return None
+    return next(filter(None, map(_unknown, held.values())), None)
 
 
 def known_fields(table: str, metadata: Any) -> tuple[types.NestedField, ...]:
