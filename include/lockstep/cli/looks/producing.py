@@ -160,8 +160,13 @@ def ways_to_others(environ: Environ) -> dict[str, ServerPath]:
     from lockstep.adapters.connection.dsn import way_to
 
     given, found = settings_of(environ), dict[str, ServerPath]()
-    addressed = {LAKE_CONFIG: (given.lake_options, ENDPOINT), REGISTRY_OPTIONS: (given.registry_options, REGISTRY_ISSUER)}
-    addressed |= {name: (value, *OF_CATALOGS) for name, value in given.stores.items() if name.startswith(CATALOG_PREFIX)}
+    addressed = {
+        LAKE_CONFIG: (given.lake_options, ENDPOINT),
+        REGISTRY_OPTIONS: (given.registry_options, REGISTRY_ISSUER),
+    }
+    addressed |= {
+        name: (value, *OF_CATALOGS) for name, value in given.stores.items() if name.startswith(CATALOG_PREFIX)
+    }
     for variable, (value, *names) in addressed.items():
         with suppress(Refusal):  # the doctor names options that cannot be read
             options = options_of(variable, value)

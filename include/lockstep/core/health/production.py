@@ -94,7 +94,7 @@ class ProductionFacts:
 
 def unmet_points(facts: ProductionFacts) -> list[Missing]:
     """Lists the points that are not met in production."""
-    return [*_of_servers(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
+    return [*_of_servers(facts), *_of_addresses(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
 
 
 def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
@@ -113,6 +113,17 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
     if facts.kafka and facts.kafka.far and not facts.kafka_login:
         found = "no sasl.mechanism and no certificate: whoever reaches the broker reads, and perhaps writes"
         yield Missing(Point.KAFKA_LOGIN, found, "set sasl.* or ssl.certificate.location in LOCKSTEP_KAFKA_CONFIG")
+    if facts.spark_remote and not facts.spark_token:
+        found = "SPARK_REMOTE has none: the server runs the code of every client"
+        yield Missing(
+            Point.SPARK_TOKEN, found, "set SPARK_CONNECT_AUTHENTICATE_TOKEN for the server, ;token=... in SPARK_REMOTE"
+        )
+    if facts.standbys == 0:
+        found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
+        yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
+
+
+def _of_addresses(facts: ProductionFacts) -> Iterator[Missing]:
     if (way := facts.tokens) and way.far and way.encryption != "https":
         found = f"{', '.join(way.far)} by {way.encryption}: whoever stands between reads the client's secret"
         yield Missing(Point.TOKEN_TLS, found, "set sasl.oauthbearer.token.endpoint.url to https://...")
@@ -126,14 +137,6 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
             by_http = way.encryption == "http"
             command = f"set {setting} to https://..." if by_http else f"add sslmode=verify-full to {setting}"
             yield Missing(Point.OTHERS_TLS, found, command)
-    if facts.spark_remote and not facts.spark_token:
-        found = "SPARK_REMOTE has none: the server runs the code of every client"
-        yield Missing(
-            Point.SPARK_TOKEN, found, "set SPARK_CONNECT_AUTHENTICATE_TOKEN for the server, ;token=... in SPARK_REMOTE"
-        )
-    if facts.standbys == 0:
-        found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
-        yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
 
 
 def _of_roles(facts: ProductionFacts) -> Iterator[Missing]:
