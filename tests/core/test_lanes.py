@@ -124,13 +124,13 @@ def test_a_batch_that_is_worked_on_in_one_stream_is_left_whole_by_code_that_mixe
 
 ORDERS = Pipeline("orders", "t", Json("id string"), Append("public.orders"))
 LEFT = Unfinished(
-    7,
-    "ada",
-    False,
-    datetime(2026, 5, 1, tzinfo=UTC),
-    False,
-    (piece(1, 5, 9, 2).item,),
-    (("c", "t", "id"),),  # noqa: FBT003
+    batch_id=7,
+    owner="ada",
+    lease_is_live=False,
+    lease_until=datetime(2026, 5, 1, tzinfo=UTC),
+    is_callers=False,
+    ranges=(piece(1, 5, 9, 2).item,),
+    logs=(("c", "t", "id"),),
 )
 
 
