@@ -1,4 +1,4 @@
-"""Writes data files: one that is whole and safe under its name or not there, and rows that are cut into several.
+"""Writes a data file into the lake: whole and safe under its name, or not there. Cuts rows into several files, too.
 
 Tasks use it, and have no pyiceberg.
 """
