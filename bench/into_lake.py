@@ -5,19 +5,16 @@ It also measures a small warm batch, and the preparation of a move at many files
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import psycopg2
 import pyarrow as pa
 
 from lockstep.adapters.folders import load
@@ -29,18 +26,18 @@ from lockstep.core.lake.files import prefix_of
 from lockstep.core.pipeline.columns import parse_columns
 from lockstep.core.planning.decisions import Caller
 from lockstep.engine.driver_first import engine_of
-from lockstep.engine.spark.engine import SparkEngine
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from lockstep.steps.lake.open_tables import make_tables, open_tables
-from peers.meter import Meter
+from peers.one_run import asked_one, cost_of_run, costs_in_turns, options_of_rounds, ratios_of_rounds, show_costs
 from peers.plain_parquet import plain_parquet
 from peers.servers import servers
 from per_partition import TARGET, TOPIC, produce
 
 if TYPE_CHECKING:
     from peers.contender import Place
+    from peers.one_run import Cost
 
 DEFINITION = """from lockstep import Append, Iceberg, Json, Limits, Pipeline
 P = Pipeline(name="{name}", topic="bench.v1", limits=Limits(records={limit}), start="earliest",
@@ -51,18 +48,9 @@ WAYS = {
     "lake": 'Append(Iceberg("bench.{name}"))',
     "both": '(Append("public.{name}"), Append(Iceberg("bench.{name}")))',
 }
+PLAIN = "plain Parquet"
 SMALL = 1_000
 SMALL_RUNS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class LakeCost:
-    """The cost of a run: seconds in all and of its commit, CPU microseconds and WAL bytes a record."""
-
-    seconds: float
-    commit: float
-    cpu: float
-    wal: float
 
 
 def pipeline_of(place: Place, way: str, number: int | str, limit: int) -> Any:
@@ -82,31 +70,19 @@ def pipeline_of(place: Place, way: str, number: int | str, limit: int) -> Any:
     return loaded
 
 
-def cost(place: Place, way: str, number: int, records: int) -> LakeCost:
+def cost(place: Place, way: str, number: int, records: int) -> Cost:
     """Returns the cost of the whole topic into empty tables, by a warm session."""
     loaded = pipeline_of(place, way, number, 100_000_000)
-    with (
-        closing(Context(place.dsn, Broker(place.bootstrap))) as at,
-        closing(psycopg2.connect(place.superuser_dsn)) as conn,
-    ):
-        conn.autocommit = True
-        engine = SparkEngine(loaded, place.bootstrap, place.dsn)
-        with conn.cursor() as cur:
-            cur.execute("checkpoint")
-            begun = _asked(cur, "select pg_current_wal_insert_lsn()")
-            with Meter((os.getpid(),), place.postmaster) as meter:
-                begin = time.perf_counter()
-                report = run(at, engine, loaded, Caller("bench"))
-                took = time.perf_counter() - begin
-            wal = float(_asked(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
-            if way != "lake":
-                require(
-                    way, _asked(cur, f"select count(distinct (_stream, _offset)) from public.{way}_{number}"), records
-                )
-                cur.execute(f"drop table public.{way}_{number}")
-            for table in open_tables(at.conn, loaded.pipeline).values():
-                require(way, sum(rows for _, rows, _ in table.files()), records)
-    return LakeCost(took, report.seconds["commit"], meter.cpu * 1e6 / records, wal / records)
+
+    def look(cur: Any, at: Context) -> None:
+        if way != "lake":
+            query = f"select count(distinct (_stream, _offset)) from public.{way}_{number}"
+            require(way, asked_one(cur, query), records)
+            cur.execute(f"drop table public.{way}_{number}")
+        for table in open_tables(at.conn, loaded.pipeline).values():
+            require(way, sum(rows for _, rows, _ in table.files()), records)
+
+    return cost_of_run(place, loaded, records, look)
 
 
 def require(way: str, found: int, records: int) -> None:
@@ -169,43 +145,29 @@ def with_snapshots(address: str, count: int) -> str:
     return f"file://{other}"
 
 
-def _asked(cur: Any, query: str, *values: Any) -> Any:
-    cur.execute(query, values or None)
-    return cur.fetchone()[0]
-
-
 def main() -> int:
     """Prints each way's medians, the medians of the same rounds' ratios, and the small measures."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--records", type=int, default=1_000_000)
-    options.add_argument("--partitions", type=int, default=4)
-    options.add_argument("--rounds", type=int, default=3)
+    options = options_of_rounds(__doc__, rounds=3)
     options.add_argument("--files", type=int, default=10_000)
     given = options.parse_args()
-    costs: dict[str, list[LakeCost]] = {way: [] for way in WAYS}
     with servers() as place:
         (place.home / "pipelines").mkdir()
         os.environ["LOCKSTEP_PIPELINES"] = str(place.home / "pipelines")
         produce(place.bootstrap, given.records, given.partitions)
         plain = pipeline_of(place, "lake", "plain", 100_000_000)
-        files = []
-        for number in range(given.rounds + 1):
-            for way in WAYS if number % 2 else reversed(WAYS):
-                one = cost(place, way, number, given.records)
-                costs[way] += [one] if number else []  # the first round warms Spark up
-            plainly = plain_parquet(place, plain, TOPIC, place.home / "plain" / str(number), given.partitions)
-            files += [plainly] if number else []
+
+        def one(way: str, number: int) -> Cost:
+            if way == PLAIN:
+                return plain_parquet(place, plain, TOPIC, place.home / "plain" / str(number), given.partitions)
+            return cost(place, way, number, given.records)
+
+        costs = costs_in_turns([*WAYS, PLAIN], given.rounds, one)
         smalls = {way: small(place, way) for way in WAYS}
         many = prepared(place, given.files, given.files)
-    for way, each in costs.items():
-        told = [statistics.median(getattr(one, part) for one in each) for part in LakeCost.__slots__]
-        rate = round(given.records / told[0])
-        print(f"{way:<10}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
-    for way, other in (("postgres", "lake"), ("both", "postgres")):
-        pairs = [a.seconds / b.seconds for a, b in zip(costs[way], costs[other], strict=True)]
+    show_costs(costs, given.records)
+    for way, other in (("postgres", "lake"), ("both", "postgres"), (PLAIN, "lake")):
+        pairs = dict(ratios_of_rounds(costs[way], costs[other]))["seconds"]
         print(f"seconds of {way} : {other:<10} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
-    pairs = [a / b.seconds for a, b in zip(files, costs["lake"], strict=True)]
-    print(f"seconds of plain Parquet : lake {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     for way, took in smalls.items():
         print(f"{way:<10}{SMALL} records, warm: {statistics.median(took):.3f} s   {[round(one, 3) for one in took]}")
     each_time = [round(one, 3) for one in many]

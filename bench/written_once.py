@@ -5,26 +5,19 @@ All have the same topic and a table of the same shape. It also measures what a v
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
 
 from lockstep.adapters.folders import load
-from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
-from lockstep.core.planning.decisions import Caller
-from lockstep.engine.spark.engine import SparkEngine
 from lockstep.ledger.migrate import migrate_target
-from lockstep.steps.batch.run import run
-from lockstep.steps.context import Context
-from peers.meter import Meter
+from peers.one_run import asked_one, cost_of_run, costs_in_turns, options_of_rounds, ratios_of_rounds, show_costs
 from peers.servers import servers
 from per_partition import DEFINITION, TOPIC, produce
 
@@ -32,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from peers.contender import Place
+    from peers.one_run import Cost
 
 # `_batch` stands first: Postgres reads a row from its first column on, and the view compares `_batch` of each row.
 TARGET = """create table public.{name} (_batch int8 not null, _offset int8 not null, _stream int4 not null,
@@ -46,16 +40,6 @@ READERS = {  # what a reader asks: of all rows, and of a row by its key
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of a run: seconds in all and of its commit, CPU microseconds and WAL bytes a record."""
-
-    seconds: float
-    commit: float
-    cpu: float
-    wal: float
-
-
 def cost(place: Place, folder: Path, way: str, number: int, records: int, *, topic: str = TOPIC, of: str = "") -> Cost:
     """Returns the cost of the whole topic into an empty table, by a warm session. Keeps the table of round 1."""
     guarantee, behind = WAYS[way]
@@ -67,27 +51,16 @@ def cost(place: Place, folder: Path, way: str, number: int, records: int, *, top
     loaded = load(name)
     with closing(connect(place.dsn)) as conn:
         migrate_target(conn, loaded)
-    with (
-        closing(Context(place.dsn, Broker(place.bootstrap))) as at,
-        closing(psycopg2.connect(place.superuser_dsn)) as conn,
-    ):
-        conn.autocommit = True
-        engine = SparkEngine(loaded, place.bootstrap, place.dsn)
-        with conn.cursor() as cur:
-            cur.execute("checkpoint")
-            begun = asked_one(cur, "select pg_current_wal_insert_lsn()")
-            with Meter((os.getpid(),), place.postmaster) as meter:
-                begin = time.perf_counter()
-                report = run(at, engine, loaded, Caller("bench"))
-                took = time.perf_counter() - begin
-            wal = float(asked_one(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
-            found = asked_one(cur, f"select count(distinct (_stream, _offset)) from public.{name}")
-            if found != records:
-                raise SystemExit(f"{name}: {found} records have a row, and {records} were produced")
-            if number != 1:
-                kind = "view" if behind else "table"
-                cur.execute(f"drop {kind} public.{name}" + (f"; drop table public.{name}{behind}" if behind else ""))
-    return Cost(took, report.seconds["commit"], meter.cpu * 1e6 / records, wal / records)
+
+    def look(cur: Any, _at: object) -> None:
+        found = asked_one(cur, f"select count(distinct (_stream, _offset)) from public.{name}")
+        if found != records:
+            raise SystemExit(f"{name}: {found} records have a row, and {records} were produced")
+        if number != 1:
+            kind = "view" if behind else "table"
+            cur.execute(f"drop {kind} public.{name}" + (f"; drop table public.{name}{behind}" if behind else ""))
+
+    return cost_of_run(place, loaded, records, look)
 
 
 def readers(place: Place, records: int) -> dict[str, list[float]]:
@@ -119,48 +92,22 @@ def _seconds(cur: Any, kind: str, query: str, records: int) -> float:
     return time.perf_counter() - begin
 
 
-def asked_one(cur: Any, query: str, *values: Any) -> Any:
-    """Returns the one value that the query answers."""
-    cur.execute(query, values or None)
-    return cur.fetchone()[0]
-
-
-def asked_for(about: str | None) -> argparse.Namespace:
-    """Returns how many records, partitions and rounds the command line asks for."""
-    options = argparse.ArgumentParser(description=about.splitlines()[0] if about else None)
-    options.add_argument("--records", type=int, default=1_000_000)
-    options.add_argument("--partitions", type=int, default=4)
-    options.add_argument("--rounds", type=int, default=5)
-    return options.parse_args()
-
-
-def show_costs(costs: dict[str, list[Cost]], records: int) -> None:
-    """Prints the medians of each way."""
-    for way, each in costs.items():
-        told = [statistics.median(getattr(one, part) for one in each) for part in Cost.__slots__]
-        rate = round(records / told[0])
-        print(f"{way:<14}{rate:>9,} rows/s   commit {told[1]:.3f} s   CPU {told[2]:.2f} us   WAL {told[3]:.0f} B")
-
-
 def main() -> int:
     """Prints each way's medians, and the medians of the same rounds' ratios."""
-    given = asked_for(__doc__)
-    costs: dict[str, list[Cost]] = {way: [] for way in WAYS}
+    given = options_of_rounds(__doc__).parse_args()
     with servers() as place:
         pipelines = place.home / "pipelines"
         pipelines.mkdir()
         os.environ["LOCKSTEP_PIPELINES"] = str(pipelines)
         produce(place.bootstrap, given.records, given.partitions)
-        for number in range(given.rounds + 1):
-            for way in WAYS if number % 2 else reversed(WAYS):
-                one = cost(place, pipelines, way, number, given.records)
-                costs[way] += [one] if number else []  # the first round warms Spark up
+        costs = costs_in_turns(
+            [*WAYS], given.rounds, lambda way, number: cost(place, pipelines, way, number, given.records)
+        )
         asked = readers(place, given.records)
     show_costs(costs, given.records)
     for other in WAYS:
         if other != ONCE:
-            for part in Cost.__slots__:
-                pairs = [getattr(a, part) / getattr(b, part) for a, b in zip(costs[ONCE], costs[other], strict=True)]
+            for part, pairs in ratios_of_rounds(costs[ONCE], costs[other]):
                 print(f"{ONCE} : {other:<14}{part:<8} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     for what, pairs in asked.items():
         print(f"view : table   {what:<26}{statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")

@@ -6,7 +6,9 @@ ledger is asked.
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -25,6 +27,8 @@ from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.ranges import even_parts
 from lockstep.engine.spark.short import written
+from peers.meter import Meter
+from peers.one_run import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,24 +55,28 @@ class ParquetWriter(Writer):
         yield pa.RecordBatch.from_pylist([], schema=SOURCE_LINE_SCHEMA)
 
 
-def plain_parquet(place: Place, loaded: PipelineFolder, topic: str, folder: Path, partitions: int) -> float:
-    """Returns the seconds from the question for the topic's bounds until all files are closed."""
+def plain_parquet(place: Place, loaded: PipelineFolder, topic: str, folder: Path, partitions: int) -> Cost:
+    """Returns the cost from the question for the topic's bounds until all files are closed."""
     folder.mkdir(parents=True)
     writer = ParquetWriter("", str(folder), 0, 0, {}, tuple(column.name for column in loaded.pipeline.columns))
-    begin = time.perf_counter()
-    consumer = Consumer({"bootstrap.servers": place.bootstrap, "group.id": "bounds"})
-    ends = [consumer.get_watermark_offsets(Partition(topic, number))[1] for number in range(partitions)]
-    consumer.close()
-    ranges = [
+    with Meter((os.getpid(),), place.postmaster) as meter:
+        begin = time.perf_counter()
+        ranges = _ranges(place, topic, partitions)
+        read = KafkaRanges(place.bootstrap, KafkaOptions()).records
+        _, left = written(even_parts(ranges, jobs().slots()), loaded, read, writer)
+        took = time.perf_counter() - begin
+    records = sum(item.offsets.span for item in ranges)
+    if left or (rows := _rows(folder)) != records:
+        raise SystemExit(f"plain Parquet: {rows if not left else 'not all'} rows of {records} records were written")
+    return Cost(took, 0, meter.cpu * 1e6 / records, 0)
+
+
+def _ranges(place: Place, topic: str, partitions: int) -> list[StreamRange]:
+    with closing(Consumer({"bootstrap.servers": place.bootstrap, "group.id": "bounds"})) as consumer:
+        ends = [consumer.get_watermark_offsets(Partition(topic, number))[1] for number in range(partitions)]
+    return [
         StreamRange(number + 1, OffsetRange(TopicPartition(topic, number), 0, end)) for number, end in enumerate(ends)
     ]
-    _, left = written(
-        even_parts(ranges, jobs().slots()), loaded, KafkaRanges(place.bootstrap, KafkaOptions()).records, writer
-    )
-    took = time.perf_counter() - begin
-    if left or (rows := _rows(folder)) != sum(ends):
-        raise SystemExit(f"plain Parquet: {rows if not left else 'not all'} rows of {sum(ends)} records were written")
-    return took
 
 
 def _rows(folder: Path) -> int:

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from lockstep.cli.looks.producing import locks_without_hashes, open_files, without_approvers
+from lockstep.cli.looks.producing import locks_without_hashes, open_files, ways_to_others, without_approvers
+from lockstep.core.health.production import ServerPath
 
 
 @pytest.fixture
@@ -103,3 +104,27 @@ def test_files_with_secrets_are_those_that_the_environment_names(tmp_path, monke
     config.chmod(0o604)
     env.chmod(0o666)
     assert open_files(environ, tmp_path) == {str(env): "0666", str(key): "0640", str(config): "0604"}
+
+
+def test_ways_to_the_lake_to_catalogs_stores_and_issuers_are_found_by_the_settings_that_name_them(tmp_path):
+    config = tmp_path / "lake.json"
+    config.write_text('{"s3.endpoint": "http://minio.example:9000", "s3.region": "eu"}')
+    catalog = '{"uri": "https://c.example", "oauth2-server-uri": "http://i.example/t", "credential": "a:b"}'
+    environ = {
+        "LOCKSTEP_LAKE_CONFIG": str(config),
+        "LOCKSTEP_REGISTRY_CONFIG": '{"bearer.auth.issuer.endpoint.url": "http://localhost:8080/token"}',
+        "LOCKSTEP_CATALOG_POLARIS": catalog,
+        "LOCKSTEP_CATALOG_ODD": "no JSON",
+        "LOCKSTEP_STORE_WAREHOUSE": "postgresql://me:secret@dwh.example/dwh?sslmode=require",
+        "LOCKSTEP_STORE_MARTS": "host=marts.example dbname=marts",
+        "LOCKSTEP_STORE_FILES": "/srv/files",
+    }
+    assert ways_to_others(environ) == {
+        "s3.endpoint of LOCKSTEP_LAKE_CONFIG": ServerPath(("minio.example",), "http"),
+        "bearer.auth.issuer.endpoint.url of LOCKSTEP_REGISTRY_CONFIG": ServerPath((), "http"),
+        "uri of LOCKSTEP_CATALOG_POLARIS": ServerPath(("c.example",), "https"),
+        "oauth2-server-uri of LOCKSTEP_CATALOG_POLARIS": ServerPath(("i.example",), "http"),
+        "LOCKSTEP_STORE_WAREHOUSE": ServerPath(("dwh.example",), "require"),
+        "LOCKSTEP_STORE_MARTS": ServerPath(("marts.example",), "prefer"),
+        "LOCKSTEP_STORE_FILES": ServerPath((), "prefer"),
+    }

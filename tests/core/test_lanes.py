@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -10,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.pipeline.definition import Limits
+from lockstep.core.offsets import Bounds, OffsetRange, StreamRange, TopicPartition, TopicView
+from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, AtTime, parse_bound
-from lockstep.core.planning.decisions import Pace
+from lockstep.core.planning.decisions import Blocked, Busy, Caller, GiveUp, Pace, Resume, Unfinished
 from lockstep.core.planning.lanes import Piece, Taken, next_pieces, ranges_of, untaken
-from lockstep.core.states import Expected
+from lockstep.core.planning.requests import Request, RequestSituation, decide_request
+from lockstep.core.states import Expected, Lane
 
 UNHURRIED = Pace()
 
@@ -118,6 +120,41 @@ def test_a_batch_that_is_worked_on_in_one_stream_is_left_whole_by_code_that_mixe
     left = (piece(0, 0, 10, 7), piece(1, 0, 10, 7), piece(1, 10, 20, 8))
     free, _ = untaken(left, [Taken(0, 0, 10, 42)], whole_batches=True)
     assert [p.owner for p in free] == [8]
+
+
+ORDERS = Pipeline("orders", "t", Json("id string"), Append("public.orders"))
+LEFT = Unfinished(
+    batch_id=7,
+    owner="ada",
+    lease_is_live=False,
+    lease_until=datetime(2026, 5, 1, tzinfo=UTC),
+    is_callers=False,
+    ranges=(piece(1, 5, 9, 2).item,),
+    logs=(("c", "t", "id"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_preview", "decision"),
+    [
+        (replace(LEFT, lane=Lane.REPLAY, request_id=2), False, Resume(7)),
+        (replace(LEFT, lane=Lane.REPLAY, request_id=2), True, "lockstep replay orders --request 2"),
+        (replace(LEFT, lane=Lane.FILL, request_id=2), True, "lockstep fill orders --request 2"),
+        (LEFT, True, "lockstep run orders"),
+        (replace(LEFT, lane=Lane.REPLAY, request_id=2, is_preview=True), True, GiveUp),
+        (replace(LEFT, lane=Lane.REPLAY, request_id=2, lease_is_live=True), True, Busy),
+    ],
+    ids=["a replay", "a preview", "beside a fill", "beside the live lane", "beside a preview", "beside one that works"],
+)
+def test_a_batch_that_another_process_has_left_is_finished_by_a_replay_and_by_no_preview(left, is_preview, decision):
+    view = TopicView("c", "t", "id", {1: Bounds(0, 20)})
+    request = Request(3, "orders", Lane.REPLAY, 1, is_preview=is_preview, is_closed=False, windows=(), who="a", why="w")
+    found = decide_request(ORDERS, RequestSituation(request, view, (), (), working=(left,)), Caller("me"))
+    if isinstance(decision, str):
+        assert isinstance(found, Blocked)
+        assert (found.next_command, "batch 7 (" in found.reason) == (decision, True)
+    else:
+        assert found == decision or (isinstance(decision, type) and isinstance(found, decision))
 
 
 BOUNDS = [

@@ -135,7 +135,8 @@ def test_one_file_makes_the_dags_of_all_and_a_broken_definition_hides_no_other(o
     (tmp_path / "dags" / "all.py").write_text(
         "from lockstep.airflow import dags_of_all\n\n"
         'PAUSED = {"tags": ["of all"]}\n'
-        'globals().update(dags_of_all(__file__, settings_of=lambda p: PAUSED if p.name == "clicks" else {}))\n'
+        'globals().update(dags_of_all(__file__, settings_of=lambda p: PAUSED if p.name == "clicks" else {},\n'
+        '    upkeep={"schedule": "0 3 * * *"}))\n'
     )
 
     found = parsed(tmp_path / "dags", tmp_path)
@@ -143,7 +144,11 @@ def test_one_file_makes_the_dags_of_all_and_a_broken_definition_hides_no_other(o
     assert (found["errors"], found["heavy"]) == ({}, [])
     alone = {name: dag for name, dag in ours["dags"].items() if name not in BEHIND}
     names = {place.parent.name for place in (tmp_path / "include" / "pipelines").glob("*/__init__.py")}
-    assert found["dags"].keys() == names | {f"{name}_history" for name in names - {"spend"}}
+    assert found["dags"].keys() == names | {f"{name}_history" for name in names - {"spend"}} | {"sold-upkeep"}
+    kept = found["dags"]["sold-upkeep"]
+    assert (kept["tasks"], kept["schedule"], kept["runs"], kept["catchup"]) == (["upkeep"], "0 3 * * *", 1, False)
+    assert (kept["owner"], kept["retries"]) == (found["dags"]["sold"]["owner"], [2])
+    assert {"lockstep", "upkeep"} < set(kept["tags"])
     for name in alone.keys() - {"spend", "spend_history", "clicks", "clicks_history"}:
         assert found["dags"][name] == alone[name], name
     assert found["dags"]["clicks"] == alone["clicks"] | {"tags": ["of all"]}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +15,7 @@ from lockstep.core.errors import BadData
 from lockstep.core.lake.catalogs import Catalog, CatalogSettings
 from lockstep.core.staging import AttemptId
 from lockstep.core.states import Lane
+from lockstep.targets.stores import elsewhere
 from lockstep.targets.stores.delivery import Delivery, NewerArrival
 from lockstep.targets.stores.elsewhere import LakeElsewhere
 
@@ -103,3 +107,15 @@ def test_two_rows_with_one_key_are_refused_by_name_and_nothing_is_sent(scene):
     with pytest.raises(BadData, match="stream 1 offset 3 has two rows with _ordinal 0"):
         scene.store.bring(scene.delivery(7, 20, twice=True))
     assert scene.server.commits == []
+
+
+def test_a_delivery_that_is_looked_for_late_is_still_found(scene, monkeypatch):
+    ticks = count(0, 10)  # each look at the clock is ten seconds after the last one, and patience is three
+    clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: next(ticks))
+    monkeypatch.setattr(elsewhere, "time", clock)
+    scene.server.faults = ["drop-after"]
+
+    assert scene.store.bring(scene.delivery(7, 20)) == {"inserted": 5, "found": 1}
+
+    assert scene.rows() == [(i, 0, f"r{i}", i, 7) for i in range(COUNT)]
+    assert scene.server.commits == [("drop-after", 200)]

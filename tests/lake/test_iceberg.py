@@ -81,6 +81,28 @@ def test_a_preparation_deletes_no_old_metadata(tmp_path):
     assert held(table) == [(batch, 3, batch) for batch in range(4)]
 
 
+@pytest.mark.parametrize("type_", ["uuid", "time", "timestamp", "fixed[16]", "list<int>"])
+def test_a_strangers_column_of_another_type_is_named_with_its_table(tmp_path, type_):
+    address = make_table(f"file://{tmp_path}/sales/orders", COLUMNS)
+    nested = {"type": "list", "element-id": 10, "element": "int", "element-required": False}
+    with_column(address, {"id": 9, "name": "extra", "required": False, "type": nested if "<" in type_ else type_})
+    table = LakeTable(NAME, address)
+    assert str(table.misfit(COLUMNS)) == f"its column extra is {type_}, a type that is neither read nor written here"
+    for look in (lambda: table.arrow_schema, lambda: table.postgres_columns, lambda: list(table.read(["_batch"]))):
+        with pytest.raises(Refusal, match="neither read nor written") as refused:
+            look()
+        assert str(refused.value).startswith(f"{NAME}: its column extra is {type_}, a type ")
+        assert refused.value.next_command == f"alter table {NAME} drop column extra, by Spark or Trino"
+
+
+def with_column(address: str, field: dict[str, Any]) -> None:
+    """Adds a column to the table's metadata, as another writer would."""
+    file = Path(address.removeprefix("file://"))
+    document = json.loads(file.read_text())
+    document["schemas"][0]["fields"].append(field)
+    file.write_text(json.dumps(document | {"last-column-id": 10}))
+
+
 def test_a_replay_drops_whole_files_by_bounds_and_rewrites_shared_ones(table):
     whole = written(table, [(1, 3, 0), (1, 3, 1)])
     shared = written(table, [(2, 3, 2), (2, 4, 0), (2, 4, 1)], 2)

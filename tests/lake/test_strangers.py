@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
@@ -118,6 +119,21 @@ def test_a_table_that_is_dropped_and_made_again_is_named(of_tasks):
     with pytest.raises(Refusal, match=rf"is another table than the one of batch 1: moved {NAMED}") as refused:
         lake.run()
     assert "register_table('sales.drill', 'file:" in refused.value.next_command
+
+
+@pytest.mark.long
+def test_a_column_of_a_type_that_is_not_read_is_named_by_verify_and_by_the_next_run(of_tasks):
+    lake = of_tasks
+    lake.run()
+    file = Path(lake.pointer("drill").removeprefix("file://"))
+    document = json.loads(file.read_text())
+    document["schemas"][0]["fields"].append({"id": 99, "name": "extra", "required": False, "type": "uuid"})
+    other = file.with_name(f"00099-{uuid4()}.metadata.json")
+    other.write_text(json.dumps(document | {"last-column-id": 99}))
+    as_trino(lake, LED, f"file://{other}")
+    for act in (lambda: failed(lake), lake.run):
+        with pytest.raises(Refusal, match=r"lockstep\.sales\.drill: its column extra is uuid, a type that is "):
+            act()
 
 
 @pytest.mark.long

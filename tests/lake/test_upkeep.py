@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lockstep.adapters.airflow.names import AirflowException, AirflowSkipException
+from lockstep.airflow import upkeep_for
+from lockstep.airflow.upkeep import dag
 from lockstep.core.changes.person import Person
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.lake.keeping import Upkeep
+from lockstep.core.pipeline.definition import Append, Json, Pipeline
 from lockstep.ledger.lake.moves import files_of_pipeline
 from lockstep.steps.lake.keep_tables import keep_tables
 from lockstep.steps.proof.verify import verify
 
 if TYPE_CHECKING:
     from lockstep.core.lake.keeping import Kept
+
+RUN = SimpleNamespace(triggering_user_name=None, dag_id="drill-upkeep", run_id="scheduled__1")
 
 WHO = Person("me@here", "a test")
 
@@ -101,3 +109,36 @@ def files_brought(lake) -> list[tuple[Any, ...]]:
 def read(table) -> list[tuple[int, int]]:
     rows = [row for batch in table.read(["_stream", "_offset"]) for row in batch.to_pylist()]
     return sorted((row["_stream"], row["_offset"]) for row in rows)
+
+
+def test_a_pipeline_without_a_table_in_the_lake_gets_no_dag_of_upkeep():
+    with pytest.raises(BadDefinition, match="clean: none of its tables is in the lake"):
+        upkeep_for(Pipeline("clean", "clicks.raw", Json("id string"), Append("public.clicks")))
+
+
+@pytest.mark.long
+def test_the_task_merges_by_a_decision_of_its_run_skips_when_idle_and_fails_when_a_step_is_left(of_tasks, monkeypatch):
+    lake = of_tasks
+
+    @contextmanager
+    def opened(step):
+        assert step == "upkeep"
+        yield lake.at
+
+    door: Any = SimpleNamespace(pipeline="drill", opened=opened, folder=lambda: lake.folder)
+    monkeypatch.setattr(dag, "get_current_context", lambda: {"dag_run": RUN})
+    batches(lake, 3)
+    older = lake.pointer("drill")
+    batches(lake, 3)
+    rows = lake.rows()
+    dag.keep_lake(door)
+    assert len(lake.table().files()) == 1
+    assert lake.rows() == rows
+    assert lake.drill.ask("select who, why from lockstep.decision where kind = 'upkeep'") == [
+        ("airflow@drill-upkeep", "upkeep of the lake")
+    ]
+    with pytest.raises(AirflowSkipException, match="drill: no table in the lake needs upkeep"):
+        dag.keep_lake(door)
+    lake.drill.ask("update lockstep_lake.iceberg_tables set metadata_location = %s returning 1", older)
+    with pytest.raises(AirflowException, match=r"drill: left for the next time: .*taken back"):
+        dag.keep_lake(door)

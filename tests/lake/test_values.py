@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC
 from decimal import Decimal
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lockstep.adapters.iceberg import data_file
+from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import doubled, stream_sums
 from lockstep.adapters.iceberg.values import value_digests
+from lockstep.core.errors import BadData
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.text(max_size=9)),
@@ -99,3 +103,24 @@ def test_sums_are_exact_and_a_doubled_place_is_found():
     }
     assert doubled([np.array([[1, 2], [0, 0]]), np.array([[3], [0]])]) is None
     assert doubled([np.array([[1, 2], [0, 1]]), np.array([[2], [1]])]) == (2, 1)
+
+
+def test_rows_are_cut_into_files_and_no_two_of_them_have_one_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_file, "ROWS_PER_FILE", 3)
+    schema = pa.schema([(name, pa.int64()) for name in ("_stream", "_offset", "_ordinal")])
+
+    def cut(*parts: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
+        paths = []
+        with CutFiles(7, schema, lambda n: paths.append(tmp_path / f"{n}.parquet") or nullcontext(paths[-1])) as files:
+            for part in parts:
+                files.write(
+                    pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in part], schema)
+                )
+        return [[tuple(row.values()) for row in pq.read_table(path).to_pylist()] for path in paths]
+
+    first, second, third = [(1, 5, 0), (1, 5, 1)], [(1, 6, 0), (2, 5, 0)], [(2, 5, 1)]
+    assert cut(first, second, third) == [[*first, *second], third]
+    assert cut() == []
+    for parts in ([(1, 5, 0), (1, 5, 0)],), ([(1, 4, 0), (1, 5, 0)], [(1, 5, 0), (1, 6, 0)]):
+        with pytest.raises(BadData, match="batch 7: stream 1 offset 5 has two rows with _ordinal 0"):
+            cut(*parts)

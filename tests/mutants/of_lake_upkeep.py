@@ -10,6 +10,7 @@ UNDECIDED = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_upkeep_that_is_not_
 ELSEWHEN = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_a_decision_and_a_step_of_another_transaction"
 TAKEN_BACK = "tests/lake/test_strangers.py::test_a_table_that_is_taken_back_is_found_by_verify_and_stops_the_next_run"
 DELETER = "tests/lake/test_strangers.py::test_who_deletes_a_row_is_named_behind_later_batches_and_upkeep"
+UPKEEP = "tests/lake/test_upkeep.py::"
 UNITS = "tests/lake/test_rewrite.py::"
 
 MUTANTS: list[Mutant] = [
@@ -86,6 +87,13 @@ MUTANTS: list[Mutant] = [
         "the login that deleted rows would be lost among commits",
         (DELETER,),
         Edit("ledger/lake/moves.sql", "order by p.id desc limit 3", "or true order by p.id desc limit 3"),
+        long=True,
+    ),
+    one(
+        "a step of upkeep that was left is a success in Airflow",
+        "a table that was taken back would grow for good, and its DAG would be green",
+        (f"{UPKEEP}test_the_task_merges_by_a_decision_of_its_run_skips_when_idle_and_fails_when_a_step_is_left",),
+        Edit("airflow/upkeep/dag.py", "if left := [why for kept in found for why in kept.left]:", "if left := []:"),
         long=True,
     ),
 ]

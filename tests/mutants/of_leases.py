@@ -5,6 +5,9 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, one
 
 LEASES = "tests/ledger/test_leases.py::"
+LEFT_BEHIND = (
+    "tests/core/test_lanes.py::test_a_batch_that_another_process_has_left_is_finished_by_a_replay_and_by_no_preview"
+)
 PLANNING = "tests/core/test_planning.py::"
 DOUBT = "tests/simulation/test_in_doubt.py::"
 AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
@@ -149,6 +152,13 @@ MUTANTS = [
         "each run would fail, and no person would be asked",
         (f"{PLANNING}test_decisions[failed three times by data]",),
         Edit("core/planning/live.py", "if times >= FAILURES_THAT_BLOCK and not caller.retry:", "if times < 0:"),
+        long=True,
+    ),
+    one(
+        "a preview finishes the batch that another process has left",
+        "it would count rows twice, and abandon a replay that has committed ranges",
+        (f"{LEFT_BEHIND}[beside a fill]", f"{LEFT_BEHIND}[a preview]"),
+        Edit("core/planning/requests.py", "if at.request.is_preview else Resume", "if False else Resume"),
         long=True,
     ),
     # In doubt.

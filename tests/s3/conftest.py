@@ -31,10 +31,10 @@ def prefix(store, monkeypatch):
 @pytest.fixture
 def in_store(made_lake, store, prefix):  # noqa: F811 - as above
     """Yields the drill with one lake table alone: tasks write its files."""
-    return made_lake(InProcess, ALONE, store.folder / "lake" / prefix, f"s3://lake/{prefix}")
+    return made_lake(InProcess, ALONE, place=store.folder / "lake" / prefix, address=f"s3://lake/{prefix}")
 
 
 @pytest.fixture
 def staged_in_store(made_lake, store, prefix):  # noqa: F811 - as above
     """Yields the drill with two lake tables and one of the database."""
-    return made_lake(InLake, DEFINITION, store.folder / "lake" / prefix, f"s3://lake/{prefix}")
+    return made_lake(InLake, DEFINITION, place=store.folder / "lake" / prefix, address=f"s3://lake/{prefix}")

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from lockstep.core.errors import BadData
-from lockstep.core.pipeline.definition import PerPartition
+from lockstep.core.pipeline.definition import PerBatch, PerPartition
 from simulation import machine
 from simulation.alone import alone
 from simulation.scene import COMMITTED, Scene, told
@@ -72,3 +72,28 @@ def test_a_longer_storm_strikes_every_point(database, postgres, tmp_path, kind):
 @pytest.mark.timeout(7200)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database, kind):
     alone(machine.run, database, kind=kind, guarantee=PerPartition(), examples=100, steps=50)
+
+
+@pytest.mark.parametrize("guarantee", [PerBatch(), PerPartition()], ids=repr)
+def test_a_preview_finishes_no_replay_that_another_process_has_left(database, tmp_path, guarantee):
+    with closing(Scene(database, tmp_path, guarantee=guarantee)) as scene:
+        for partition in (0, 1):
+            scene.log.produce(partition, 4)
+        scene.done()
+        begin, end = {0: 0, 1: 0}, {0: 4, 1: 4}
+        point = "range.done_unacknowledged" if guarantee == PerPartition() else "stage.done"
+        assert scene.dying("redo", "replay", begin, end, fault=f"{point}=kill").kind == "killed"
+        committed = scene.ask("select batch_id, stream_id, token from lockstep.commit order by 1, 2")
+        scene.leases_run_out()
+
+        found = scene.living_on("preview", begin)
+
+        assert (found.kind, found.told["decision"]) == ("ok", "Blocked"), found
+        assert scene.ask("select batch_id, stream_id, token from lockstep.commit order by 1, 2") == committed
+        assert scene.ask("select state from lockstep.batch where batch_id = 2") == [("planned",)]
+        left = scene.ask("select preview, closed_at is null from lockstep.request order by request_id")
+        assert left == [(False, True), (True, False)]
+        scene.end_requests()
+        assert scene.ask("select state from lockstep.batch where batch_id = 2") == [("committed",)]
+        assert scene.preview(begin)["unchanged"] == 8
+        assert scene.violations() == []

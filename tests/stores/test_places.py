@@ -156,15 +156,14 @@ def test_blame_asks_the_store_for_the_row_and_for_the_tombstone(delivered, locks
     assert (document["deleted"], document["batch"]) == (True, 2)
 
 
-def test_a_preview_says_plainly_that_it_cannot_be_shown(delivered):
+def test_a_preview_of_results_elsewhere_is_refused_before_anything_is_said_or_written(delivered, lockstep):
     drill = delivered("Idempotent()", "warehouse")
-    here = Here(drill)
-    here.drain()
+    Here(drill).drain()
 
-    with pytest.raises(Refusal, match="cannot be shown beforehand"):
-        here.preview("replay", "1", "1")
+    for call in (("replay", "drill", "--batch", "1"), ("fill", "drill"), ("rejects", "drill", "--redrive")):
+        assert_refused(lockstep(*call, "--preview"), "cannot be shown beforehand")
 
-    assert drill.ask("select count(*) from lockstep.batch where state = 'planned'") == [(0,)]
+    assert drill.ask("select count(*) from lockstep.request") == [(0,)]
 
 
 def test_the_batch_whose_delivery_was_never_confirmed_is_told_with_the_command_that_brings_it(delivered, lockstep):

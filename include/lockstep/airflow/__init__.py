@@ -6,6 +6,7 @@ from lockstep.airflow.fleet.dag import fleet_dag
 from lockstep.airflow.fleet.dags import dags_of_all
 from lockstep.airflow.history.dag import dags_for, history_for
 from lockstep.airflow.hours import hours_of
+from lockstep.airflow.upkeep.dag import upkeep_for
 from lockstep.airflow.watermark import watermark_of, watermarks_of
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "history_for",
     "hours_of",
     "pipeline_beside",
+    "upkeep_for",
     "watermark_of",
     "watermarks_of",
 ]

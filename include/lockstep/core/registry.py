@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
 
 NAME_REGISTRY = "export LOCKSTEP_REGISTRY=http://HOST:PORT"  # what to type where it is missing or wrong
+REGISTRY_ISSUER = "bearer.auth.issuer.endpoint.url"
 TEXTS = frozenset(
     {
         "basic.auth.user.info",
@@ -26,7 +27,7 @@ TEXTS = frozenset(
         "bearer.auth.client.id",
         "bearer.auth.client.secret",
         "bearer.auth.scope",
-        "bearer.auth.issuer.endpoint.url",
+        REGISTRY_ISSUER,
         "proxy",
         "ssl.key.password",
     }
@@ -39,7 +40,7 @@ OF_KAFKA = {
     "bearer.auth.client.id": "sasl.oauthbearer.client.id",
     "bearer.auth.client.secret": "sasl.oauthbearer.client.secret",
     "bearer.auth.scope": "sasl.oauthbearer.scope",
-    "bearer.auth.issuer.endpoint.url": TOKEN_URL,
+    REGISTRY_ISSUER: TOKEN_URL,
 }
 REGISTRY_FILE_OPTIONS = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
 REGISTRY_NUMBER_OPTIONS = frozenset({"timeout", "max.retries", "retries.wait.ms", "retries.max.wait.ms"})

@@ -40,8 +40,14 @@ def parts_and_command(dsn: str) -> tuple[dict[str, Any], str | None]:
 
 
 def way_to(dsn: str) -> tuple[list[str], str]:
-    """Returns the hosts that a DSN names, without sockets, and its sslmode. Both are empty if it names none."""
-    parts = parse_dsn(dsn)
+    """Returns the hosts that a DSN names, without sockets, and its sslmode. Both are empty if it names none.
+
+    They are empty for a text that is no DSN, too: who connects refuses it.
+    """
+    try:
+        parts = parse_dsn(dsn)
+    except ProgrammingError:
+        return [], ""
     return [host for host in parts.get("host", "").split(",") if not host.startswith("/")], parts.get("sslmode", "")
 
 

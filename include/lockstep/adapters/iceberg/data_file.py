@@ -1,4 +1,4 @@
-"""Writes a data file into the lake: whole and safe under its name, or not there.
+"""Writes a data file into the lake: whole and safe under its name, or not there. Cuts rows into several files, too.
 
 Tasks use it, and have no pyiceberg.
 """
@@ -6,16 +6,22 @@ Tasks use it, and have no pyiceberg.
 from __future__ import annotations
 
 import socket
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, told
+from lockstep.core.errors import BadData
+from lockstep.core.lake.files import ROWS_PER_FILE
+from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from lockstep.core.lake.lake_options import LakeOptions
 
@@ -71,3 +77,50 @@ class DataFile:
             why = answer.why if answer else (self._options or configured_lake()).hidden(str(error))
             command = answer.next_command if answer else folder_command(error)
             raise ConnectionError(f"{self.address}: {why}  Next: {command}") from None
+
+
+class CutFiles:
+    """Cuts rows that come in the order of their keys into files of a limited number of rows.
+
+    `open_file` opens the file with a number, where Parquet is written to. Raises `BadData` if two rows have one key,
+    because no index of a lake table refuses it.
+    """
+
+    def __init__(
+        self, batch_id: int, schema: pa.Schema, open_file: Callable[[int], AbstractContextManager[Any]]
+    ) -> None:
+        self.count = 0
+        self._batch_id, self._schema, self._open_file = batch_id, schema, open_file
+        self._open = ExitStack()
+        self._held = 0
+        self._last = np.zeros((len(COORDINATES), 0), np.int64)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, with exactly the schema of the files."""
+        self._require_new_keys(rows)
+        if not self.count or self._held >= ROWS_PER_FILE:
+            self._open.close()
+            sink = self._open.enter_context(self._open_file(self.count))
+            self._writer = self._open.enter_context(pq.ParquetWriter(sink, self._schema, compression="zstd"))
+            self._held, self.count = 0, self.count + 1
+        self._writer.write_batch(rows)
+        self._held += rows.num_rows
+
+    def _require_new_keys(self, rows: pa.RecordBatch) -> None:
+        """Compares each key with the one before it, also with the last one of the rows before."""
+        columns = [pc.cast(rows.column(name), pa.int64()).to_numpy(zero_copy_only=False) for name in COORDINATES]
+        keys = np.concatenate([self._last, np.stack(columns)], axis=1)
+        same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
+        if same.any():
+            stream, offset, ordinal = keys[:, int(np.argmax(same))]
+            raise BadData(
+                f"batch {self._batch_id}: stream {stream} offset {offset} has two rows with _ordinal {ordinal}",
+                next_command=f"lockstep batch {self._batch_id}",
+            )
+        self._last = keys[:, -1:]

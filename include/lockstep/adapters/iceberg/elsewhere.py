@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table.update import AssertTableUUID
 
-from lockstep.adapters.iceberg.folder import READ_BACK, doubled, settle, stream_sums
+from lockstep.adapters.iceberg.data_file import CutFiles
+from lockstep.adapters.iceberg.folder import READ_BACK, settle, stream_sums
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import BadData
 from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of
-from lockstep.core.lake.files import ROWS_PER_FILE, add_sums, prefix_of
+from lockstep.core.lake.files import add_sums, prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyiceberg.table import Table
@@ -69,27 +69,18 @@ class TableElsewhere(LakeTable):
         """
         prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
         paths: list[str] = []
-        rows_of: dict[int, _Keys] = {}
-        with store_answers(self.name), ExitStack() as open_file:
-            held = ROWS_PER_FILE
+        sums: dict[int, OffsetSums] = {}
+
+        def open_file(number: int) -> AbstractContextManager[Any]:
+            paths.append(f"{prefix}/{stem}-{number}.parquet")
+            return self._table.io.new_output(paths[-1]).create()
+
+        with store_answers(self.name), CutFiles(arrival.batch_id, self.arrow_schema, open_file) as cut:
             for rows in (each for file in spooled for each in pq.ParquetFile(file).iter_batches()):
-                if held >= ROWS_PER_FILE:
-                    open_file.close()
-                    paths.append(f"{prefix}/{stem}-{len(paths)}.parquet")
-                    sink = open_file.enter_context(self._table.io.new_output(paths[-1]).create())
-                    writer = open_file.enter_context(pq.ParquetWriter(sink, self.arrow_schema, compression="zstd"))
-                    held = 0
-                writer.write_batch(self._aligned(arrival, rows))
-                held += rows.num_rows
-                for stream, sums in stream_sums(rows).items():
-                    rows_of.setdefault(stream, _Keys()).add(sums, rows.filter(pc.equal(rows["_stream"], stream)))
-        for stream, keys in rows_of.items():
-            if twice := doubled(keys.places):
-                raise BadData(
-                    f"batch {arrival.batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
-                    next_command=f"lockstep batch {arrival.batch_id}",
-                )
-        if self._read_back(paths) != {stream: keys.sums for stream, keys in rows_of.items()}:
+                cut.write(self._aligned(arrival, rows))
+                for stream, its in stream_sums(rows).items():
+                    sums[stream] = add_sums(sums.get(stream), its)
+        if self._read_back(paths) != sums:
             raise BadData(
                 f"{self._pipeline}: batch {arrival.batch_id}: the files of {self.name} do not hold the rows that are staged",
                 next_command=f"lockstep batch {arrival.batch_id}",
@@ -155,16 +146,3 @@ class TableElsewhere(LakeTable):
                         for stream, its in stream_sums(rows).items():
                             found[stream] = add_sums(found.get(stream), its)
         return found
-
-
-class _Keys:
-    """The offsets and ordinals of a stream's rows, as they were taken from staging."""
-
-    def __init__(self) -> None:
-        self.sums: OffsetSums | None = None
-        self.places: list[Any] = []
-
-    def add(self, sums: OffsetSums, rows: pa.RecordBatch) -> None:
-        self.sums = add_sums(self.sums, sums)
-        keys = [rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False) for name in ("_offset", "_ordinal")]
-        self.places.append(np.stack(keys))

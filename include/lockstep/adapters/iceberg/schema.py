@@ -128,7 +128,24 @@ def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
     for name, field in held.items():
         if field.required and name not in dict(ORIGIN_FIELDS):
             return f"its column {name} is required, and a record may leave it empty"
-    return None
+    return next(filter(None, map(_unknown, held.values())), None)
+
+
+def known_fields(table: str, metadata: Any) -> tuple[types.NestedField, ...]:
+    """Returns the columns of a table. Raises `Refusal` if another writer has added one of a type that is not known."""
+    found: tuple[types.NestedField, ...] = metadata.schema().fields
+    for field in found:
+        if why := _unknown(field):
+            raise Refusal(
+                f"{table}: {why}", next_command=f"alter table {table} drop column {field.name}, by Spark or Trino"
+            )
+    return found
+
+
+def _unknown(field: types.NestedField) -> str | None:
+    if isinstance(field.field_type, types.DecimalType) or str(field.field_type) in ARROW:
+        return None
+    return f"its column {field.name} is {field.field_type}, a type that is neither read nor written here"
 
 
 def _type(type_: str) -> types.PrimitiveType:

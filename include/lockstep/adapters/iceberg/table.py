@@ -20,6 +20,7 @@ from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
     FileDoor,
     arrow_of_field,
+    known_fields,
     misfit,
     postgres_type,
     store_answers,
@@ -111,7 +112,7 @@ class LakeTable:
                 not field.required,
                 {"PARQUET:field_id": str(field.field_id)},
             )
-            for field in self._table.metadata.schema().fields
+            for field in known_fields(self.name, self._table.metadata)
         )
 
     def prepare(
@@ -178,7 +179,8 @@ class LakeTable:
     @property
     def postgres_columns(self) -> tuple[tuple[str, str], ...]:
         """Returns the columns with the types of Postgres that hold them exactly."""
-        return tuple((field.name, postgres_type(field.field_type)) for field in self._table.metadata.schema().fields)
+        fields = known_fields(self.name, self._table.metadata)
+        return tuple((field.name, postgres_type(field.field_type)) for field in fields)
 
     def read(
         self, columns: Sequence[str], within: Sequence[Replaced] | None = None, without: Collection[str] = ()

@@ -10,23 +10,31 @@ from lockstep.adapters.airflow.names import AirflowFailException
 from lockstep.airflow.bundle import pipelines_beside
 from lockstep.airflow.dag import SCHEDULE_BEGIN
 from lockstep.airflow.history.dag import dags_for
+from lockstep.airflow.upkeep.dag import upkeep_for
 from lockstep.core.errors import BadDefinition
+from lockstep.core.lake.iceberg import lake_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lockstep.core.pipeline.definition import Pipeline
 
+SHARED_SETTINGS = frozenset({"postgres_conn_id", "kafka_conn_id", "default_args"})  # of all DAGs of a pipeline
 BROKEN_SCHEDULE = "@hourly"  # nobody knows its own
 
 
 def dags_of_all(
-    file: str, *, settings_of: Callable[[Pipeline], Mapping[str, Any]] | None = None, **settings: Any
+    file: str,
+    *,
+    settings_of: Callable[[Pipeline], Mapping[str, Any]] | None = None,
+    upkeep: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> dict[str, DAG]:
     """Returns both DAGs of every pipeline, by their ids. A DAG file calls it with `__file__`, and updates its globals.
 
     `settings` are those of `dags_for`. `settings_of` returns more of them for one pipeline. A pipeline whose definition
-    is broken gets one DAG of its name. Each of its runs fails with the line that names file, line and field.
+    is broken gets one DAG of its name. Each of its runs fails with the line that names file, line and field. With
+    `upkeep`, settings of `upkeep_for`, a pipeline with a table in the lake gets a third one.
     """
     dags: dict[str, DAG] = {}
     for name, found in pipelines_beside(file).items():
@@ -34,7 +42,10 @@ def dags_of_all(
             dags[name] = _broken(name, str(found))
             continue
         own = settings | dict(settings_of(found) if settings_of else {})
-        dags |= {dag.dag_id: dag for dag in dags_for(found, **own)}
+        made = [*dags_for(found, **own)]
+        if upkeep is not None and lake_places(found.targets):
+            made.append(upkeep_for(found, **({k: own[k] for k in SHARED_SETTINGS & own.keys()} | dict(upkeep))))
+        dags |= {dag.dag_id: dag for dag in made}
     return dags
 
 

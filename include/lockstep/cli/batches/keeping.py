@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from lockstep.adapters.folders import load
 from lockstep.cli.options import MaybeReason, Name
 from lockstep.cli.output import AsJson, say, show
 from lockstep.context.systems import lake_keep, open_context, typing_person
-
-if TYPE_CHECKING:
-    from lockstep.core.lake.keeping import Kept
 
 Lake = Annotated[bool, typer.Option("--lake", help="Keep its tables in the lake.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would be done; change nothing.")]
@@ -39,24 +36,6 @@ def upkeep_command(
     with closing(open_context()) as at:
         found = keep_tables(at.conn, pipeline, at.broker.view, wanted)
     document = {"pipeline": name, "dry_run": dry_run, "tables": [asdict(kept) for kept in found]}
-    show(document, as_json, lambda: _say(found))
+    show(document, as_json, lambda: [say(line) for kept in found for line in kept.lines()])
     if any(kept.left for kept in found):
         raise typer.Exit(1)
-
-
-def _say(found: list[Kept]) -> None:
-    for kept in found:
-        say(f"{kept.table}:")
-        for count, words in (
-            (kept.merged_files, f"{kept.merged_files} small files merged into {kept.into_files}"),
-            (kept.manifests, f"{kept.manifests} manifests merged"),
-            (kept.expired_snapshots, f"{kept.expired_snapshots} snapshots expired"),
-            (kept.deleted_files, f"{kept.deleted_files} files deleted that nothing holds any more"),
-            (kept.swept_files, f"{kept.swept_files} files of upkeep that did not end deleted"),
-        ):
-            if count:
-                say(f"  {words}")
-        for why in kept.left:
-            say(f"  left for the next time: {why}")
-        if not any((kept.merged_files, kept.manifests, kept.expired_snapshots, kept.deleted_files, kept.left)):
-            say("  nothing to do")

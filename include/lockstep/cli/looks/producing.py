@@ -18,7 +18,11 @@ from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
+from lockstep.core.lake.catalogs import CATALOG_PREFIX
+from lockstep.core.lake.lake_options import ENDPOINT
 from lockstep.core.login.mechanisms import TOKEN_URL
+from lockstep.core.pipeline.stores import STORE_PREFIX
+from lockstep.core.registry import REGISTRY_ISSUER
 from lockstep.core.settings import ENVIRONMENT, KAFKA_OPTIONS, LAKE_CONFIG, REGISTRY_OPTIONS, settings_of
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ HERE = ("localhost", "127.0.0.1", "::1", "")
 DEFAULT_MODE = "prefer"  # libpq's own
 PATHS = (KAFKA_OPTIONS, REGISTRY_OPTIONS, LAKE_CONFIG, SIGNING_KEY, "PGPASSFILE", "PGSSLKEY")
 KEYS = ("ssl.key.location", "ssl.keystore.location")
+OF_CATALOGS = ("uri", "oauth2-server-uri", ENDPOINT)
 DAGS_FOR = ("dags_for", "history_dag_for")
 
 
@@ -53,6 +58,7 @@ def production_facts(report: DoctorReport, machine: MachineFacts, environ: Envir
         kafka_login=bool({"sasl.mechanism", "ssl.certificate.pem"} & options.keys()),
         tokens=_issuer(options.get(TOKEN_URL)),
         registry=_registry(environ),
+        others=ways_to_others(environ),
         spark_remote=bool(remote),
         spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
         standbys=standbys,
@@ -147,6 +153,30 @@ def _registry(environ: Environ) -> ServerPath | None:
         return None
     plain = [each for each in addresses if each.scheme != "https"]
     return ServerPath(_far(each.hostname or "" for each in plain or addresses), (plain or addresses)[0].scheme)
+
+
+def ways_to_others(environ: Environ) -> dict[str, ServerPath]:
+    """Returns the ways to the lake's store, to catalogs, stores and issuers, by the setting that names each."""
+    from lockstep.adapters.connection.dsn import way_to
+
+    given, found = settings_of(environ), dict[str, ServerPath]()
+    addressed = {
+        LAKE_CONFIG: (given.lake_options, ENDPOINT),
+        REGISTRY_OPTIONS: (given.registry_options, REGISTRY_ISSUER),
+    }
+    addressed |= {
+        name: (value, *OF_CATALOGS) for name, value in given.stores.items() if name.startswith(CATALOG_PREFIX)
+    }
+    for variable, (value, *names) in addressed.items():
+        with suppress(Refusal):  # the doctor names options that cannot be read
+            options = options_of(variable, value)
+            ways = {f"{name} of {variable}": _issuer(options.get(name)) for name in names}
+            found |= {setting: way for setting, way in ways.items() if way is not None}
+    for name, value in given.stores.items():
+        if not name.startswith(CATALOG_PREFIX):
+            hosts, mode = way_to(value)  # none of a folder
+            found[f"{STORE_PREFIX}{name}"] = ServerPath(_far(hosts), mode or environ.get("PGSSLMODE") or DEFAULT_MODE)
+    return found
 
 
 def _issuer(address: str | None) -> ServerPath | None:

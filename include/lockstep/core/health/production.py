@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 RUN_LOGIN = f"create role lockstep_run login password '...'; grant {', '.join(OF_A_RUN)} to lockstep_run"
 DOCTOR = "lockstep doctor"
 ENCRYPTED = ("ssl", "sasl_ssl")
+PROVEN = ("https", "verify-full")
 
 
 class Point(StrEnum):
@@ -31,6 +32,7 @@ class Point(StrEnum):
     KAFKA_LOGIN = "login at Kafka"
     TOKEN_TLS = "TLS to the issuer of tokens"  # noqa: S105 - the name of a point
     REGISTRY_TLS = "TLS to the registry"
+    OTHERS_TLS = "TLS to other servers"
     SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
     STANDBY = "standby"
     APPROVERS = "approvers"
@@ -76,6 +78,7 @@ class ProductionFacts:
     kafka_login: bool
     tokens: ServerPath | None  # the address that gives them to the Kafka clients
     registry: ServerPath | None
+    others: Mapping[str, ServerPath]  # of the lake, catalogs, stores and issuers, by the setting that names each
     spark_remote: bool
     spark_token: bool
     standbys: int | None  # that a COMMIT waits for
@@ -91,7 +94,7 @@ class ProductionFacts:
 
 def unmet_points(facts: ProductionFacts) -> list[Missing]:
     """Lists the points that are not met in production."""
-    return [*_of_servers(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
+    return [*_of_servers(facts), *_of_addresses(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
 
 
 def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
@@ -110,13 +113,6 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
     if facts.kafka and facts.kafka.far and not facts.kafka_login:
         found = "no sasl.mechanism and no certificate: whoever reaches the broker reads, and perhaps writes"
         yield Missing(Point.KAFKA_LOGIN, found, "set sasl.* or ssl.certificate.location in LOCKSTEP_KAFKA_CONFIG")
-    if (way := facts.tokens) and way.far and way.encryption != "https":
-        found = f"{', '.join(way.far)} by {way.encryption}: whoever stands between reads the client's secret"
-        yield Missing(Point.TOKEN_TLS, found, "set sasl.oauthbearer.token.endpoint.url to https://...")
-    if (way := facts.registry) and way.far and way.encryption != "https":
-        yield Missing(
-            Point.REGISTRY_TLS, f"{', '.join(way.far)} by {way.encryption}", "set LOCKSTEP_REGISTRY to https://..."
-        )
     if facts.spark_remote and not facts.spark_token:
         found = "SPARK_REMOTE has none: the server runs the code of every client"
         yield Missing(
@@ -125,6 +121,22 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
     if facts.standbys == 0:
         found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
         yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
+
+
+def _of_addresses(facts: ProductionFacts) -> Iterator[Missing]:
+    if (way := facts.tokens) and way.far and way.encryption != "https":
+        found = f"{', '.join(way.far)} by {way.encryption}: whoever stands between reads the client's secret"
+        yield Missing(Point.TOKEN_TLS, found, "set sasl.oauthbearer.token.endpoint.url to https://...")
+    if (way := facts.registry) and way.far and way.encryption != "https":
+        yield Missing(
+            Point.REGISTRY_TLS, f"{', '.join(way.far)} by {way.encryption}", "set LOCKSTEP_REGISTRY to https://..."
+        )
+    for setting, way in facts.others.items():
+        if way.far and way.encryption not in PROVEN:
+            found = f"{', '.join(way.far)} by {way.encryption}, of {setting}: whoever stands between reads what is sent"
+            by_http = way.encryption == "http"
+            command = f"set {setting} to https://..." if by_http else f"add sslmode=verify-full to {setting}"
+            yield Missing(Point.OTHERS_TLS, found, command)
 
 
 def _of_roles(facts: ProductionFacts) -> Iterator[Missing]:

@@ -78,6 +78,24 @@ class Kept:
     swept_files: int = 0
     left: list[str] = field(default_factory=list)
 
+    @property
+    def is_changed(self) -> bool:
+        """Returns True if anything was done, or would be."""
+        done = self.merged_files, self.manifests, self.expired_snapshots, self.deleted_files, self.swept_files
+        return any(done)
+
+    def lines(self) -> list[str]:
+        """Returns the outcome in lines for people."""
+        counts = (
+            (self.merged_files, f"{self.merged_files} small files merged into {self.into_files}"),
+            (self.manifests, f"{self.manifests} manifests merged"),
+            (self.expired_snapshots, f"{self.expired_snapshots} snapshots expired"),
+            (self.deleted_files, f"{self.deleted_files} files deleted that nothing holds any more"),
+            (self.swept_files, f"{self.swept_files} files of upkeep that did not end deleted"),
+        )
+        said = [words for count, words in counts if count] + [f"left for the next time: {why}" for why in self.left]
+        return [f"{self.table}:", *(f"  {line}" for line in said or ["nothing to do"])]
+
 
 def kept_of(text: str) -> timedelta:
     """Returns how long snapshots are kept. Raises `Refusal`, which names the variable."""

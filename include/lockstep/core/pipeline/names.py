@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
+UPKEEP_SUFFIX = "-upkeep"  # of the DAG that keeps its lake tables. No pipeline has a hyphen in its name
 MOST_NAME_LENGTH = 63
 NAME_SUFFIX = "_records"  # what a word of Python is given to become a name
 INTERNAL_TOPIC = "__"  # how a broker's own topics begin

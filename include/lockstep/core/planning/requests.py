@@ -119,13 +119,27 @@ def trimmed(view: LogView, batch: Unfinished) -> GiveUp | None:
 
 
 def _about_others(at: RequestSituation, caller: Caller) -> Decision | GiveUp:
-    """Returns Busy while another caller works on all that is left. Otherwise lets this caller finish it (T4)."""
+    """Returns Busy while another caller works on all that is left. Otherwise lets this caller finish it (T4).
+
+    A preview commits nothing, so it finishes no batch of another request: that batch may have committed ranges.
+    """
     other = min(at.working, key=lambda batch: batch.batch_id)
     if other.lease_is_live and other.owner != caller.owner and not caller.take_over:
         return Busy(other.batch_id, f"batch {other.batch_id} of {other.owner} works on these offsets")
     if other.is_preview:
         return GiveUp(other.batch_id, "a preview that its process did not end", ends_request=True)
-    return trimmed(at.view, other) or Resume(other.batch_id)
+    return trimmed(at.view, other) or (_left_to(at.request, other) if at.request.is_preview else Resume(other.batch_id))
+
+
+def _left_to(preview: Request, other: Unfinished) -> Blocked:
+    name = preview.pipeline
+    of = "live" if other.request_id is None else f"request {other.request_id}"
+    return Blocked(
+        f"{name}: batch {other.batch_id} ({of}) holds these offsets and is not finished: a preview is shown behind it",
+        f"lockstep run {name}"
+        if other.request_id is None
+        else f"lockstep {other.lane} {name} --request {other.request_id}",
+    )
 
 
 def _given_up(name: str, at: RequestSituation, caller: Caller) -> Blocked | None:

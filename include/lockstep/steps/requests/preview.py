@@ -23,7 +23,7 @@ from lockstep.steps.batch.validate import validate
 from lockstep.steps.lake.copy_tables import copy_offsets
 from lockstep.steps.lake.open_tables import open_tables
 from lockstep.steps.requests.plan_request import give_up, plan_request
-from lockstep.steps.requests.requests import is_complete
+from lockstep.steps.requests.requests import is_complete, require_results_here
 from lockstep.targets.proof import difference as targets
 
 if TYPE_CHECKING:
@@ -92,12 +92,7 @@ def preview(
 
     Nothing is committed: the ledger refuses a preview's commit.
     """
-    if folder.pipeline.store is not None:
-        raise Refusal(
-            f"{folder.pipeline.name}: a preview compares the rows within one transaction of the ledger's database, and these "
-            f"results live in {folder.pipeline.store}: what a replay would change there cannot be shown beforehand",
-            next_command=f"lockstep rejects {folder.pipeline.name}, lockstep verify {folder.pipeline.name}",
-        )
+    require_results_here(folder.pipeline)
     found = Difference()
     try:
         while True:

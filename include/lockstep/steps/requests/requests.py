@@ -123,8 +123,11 @@ def written_down(
 ) -> Request | None:
     """Opens the request for these stretches, or finds the open one for the very same.
 
-    Returns None if there are no stretches, or if a fill finds nothing left to read.
+    Returns None if there are no stretches, or if a fill finds nothing left to read. Refuses a preview of results that
+    live in a store.
     """
+    if preview:
+        require_results_here(pipeline)
     found = tuple(windows)
     if not found:
         return None
@@ -141,6 +144,16 @@ def written_down(
             conn.rollback()
             return None
         return replace(opened, left=tuple(piece.item for piece in left))
+
+
+def require_results_here(pipeline: Pipeline) -> None:
+    """Refuses a preview of results that live in a store."""
+    if pipeline.store is not None:
+        raise Refusal(
+            f"{pipeline.name}: a preview compares the rows within one transaction of the ledger's database, and these "
+            f"results live in {pipeline.store}: what a replay would change there cannot be shown beforehand",
+            next_command=f"lockstep rejects {pipeline.name}, lockstep verify {pipeline.name}",
+        )
 
 
 def touched_segments(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from psycopg2 import sql
 
+from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.core.errors import BadData
-from lockstep.core.lake.files import ROWS_PER_FILE
 from lockstep.core.records import COORDINATES
 from lockstep.ledger.lake.moves import Q
 from lockstep.ledger.rows import every
@@ -19,6 +18,7 @@ from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from psycopg2.extensions import cursor
@@ -53,41 +53,23 @@ def spool_rows(
     named = [name for name in schema.names if name in {*staged, *COORDINATES}]
     columns = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
     files: list[Path] = []
-    writer: pq.ParquetWriter | None = None
-    held, last = 0, None
-    try:
-        with _held_by_lake(attempt), cur.connection.cursor(name="taking") as taking:
-            taking.itersize = SPOOLED_ROWS
-            taking.execute(sql.SQL(Q["open_rows"]).format(columns=columns, rows=rows))
-            while some := taking.fetchmany(SPOOLED_ROWS):
-                if writer is None:
-                    files.append(folder / f"{place}-{len(files)}.parquet")
-                    writer, held = pq.ParquetWriter(files[-1], schema, compression="zstd"), 0
-                last = _last_key(attempt, some, [named.index(name) for name in COORDINATES], last)
-                values = dict(zip(named, zip(*some, strict=True), strict=True))
-                values["_batch"] = (attempt.batch_id,) * len(some)
-                writer.write_batch(_of_values(values, len(some), schema))
-                held += len(some)
-                if held >= ROWS_PER_FILE:
-                    writer.close()
-                    writer = None
-    finally:
-        if writer is not None:
-            writer.close()
+
+    def open_file(number: int) -> AbstractContextManager[Path]:
+        files.append(folder / f"{place}-{number}.parquet")
+        return nullcontext(files[-1])
+
+    with (
+        _held_by_lake(attempt),
+        cur.connection.cursor(name="taking") as taking,
+        CutFiles(attempt.batch_id, schema, open_file) as cut,
+    ):
+        taking.itersize = SPOOLED_ROWS
+        taking.execute(sql.SQL(Q["open_rows"]).format(columns=columns, rows=rows))
+        while some := taking.fetchmany(SPOOLED_ROWS):
+            values = dict(zip(named, zip(*some, strict=True), strict=True))
+            values["_batch"] = (attempt.batch_id,) * len(some)
+            cut.write(_of_values(values, len(some), schema))
     return Spooled(tuple(files), expected)
-
-
-def _last_key(attempt: AttemptId, rows: Sequence[Any], places: Sequence[int], last: Any) -> Any:
-    """Returns the key of the last row. Raises `BadData` if two rows have one: no index of a lake table refuses it."""
-    for row in rows:
-        key = tuple(row[place] for place in places)
-        if key == last:
-            raise BadData(
-                f"batch {attempt.batch_id}: stream {key[0]} offset {key[1]} has two rows with _ordinal {key[2]}",
-                next_command=f"lockstep batch {attempt.batch_id}",
-            )
-        last = key
-    return last
 
 
 def as_batch(attempt: AttemptId, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -82,12 +82,13 @@ class LakeElsewhere:
         why = ""
         for number in range(ELSEWHERE_TRIES):
             time.sleep(random.uniform(0, ELSEWHERE_PAUSE_SECONDS * number))  # noqa: S311 - it keeps writers apart
-            if in_doubt_until is not None and time.monotonic() > in_doubt_until:
-                break
+            is_late = in_doubt_until is not None and time.monotonic() > in_doubt_until
             try:
                 table = self._table(delivery.pipeline)
                 if _is_there(table, arrival, delivery):
                     return {"inserted": delivery.count, "found": 1}
+                if is_late:
+                    break
                 delivery.fence()
                 if files is None:
                     spooled = [delivery.spool / parquet.spooled(stream) for stream in streams]
@@ -101,20 +102,13 @@ class LakeElsewhere:
                 if files is None:
                     raise  # nothing was sent yet
                 why = away.message
+                if is_late:
+                    break
                 in_doubt_until = in_doubt_until or time.monotonic() + self.settings.patience
             else:
                 reach("deliver.written")
                 return {"inserted": delivery.count, "withdrawn": withdrawn, "files": len(files)}
-        name, table_name = delivery.pipeline.name, delivery.pipeline.first.table
-        if in_doubt_until is None:
-            raise Refusal(
-                f"{name}: batch {arrival.batch_id} was sent {ELSEWHERE_TRIES} times, and nothing of it was written: {why}",
-                next_command=f"lockstep run {name}",
-            )
-        raise Unreachable(
-            f"{name}: whether batch {arrival.batch_id} is in {table_name} is not known, and the next run looks for it: {why}",
-            next_command=f"lockstep run {name}",
-        )
+        raise _not_written(delivery.pipeline, arrival, why, in_doubt=in_doubt_until is not None)
 
     def seen(self, pipeline: Pipeline) -> tuple[SeenBatch, ...]:
         """Returns the deliveries that the snapshots tell of, and the other batches that the rows name."""
@@ -205,6 +199,21 @@ def _keeps_old(delivery: Delivery) -> bool:
 def _columns(table: TableElsewhere) -> Iterator[tuple[Any, Any, Any]]:
     for rows in table.read(["_stream", "_offset", "_batch"]):
         yield tuple(rows.column(name).to_numpy(zero_copy_only=False) for name in ("_stream", "_offset", "_batch"))
+
+
+def _not_written(pipeline: Pipeline, arrival: Arrival, why: str, *, in_doubt: bool) -> Refusal:
+    """Returns the refusal of a delivery that no try has brought, or of which no answer told."""
+    name, table = pipeline.name, pipeline.first.table
+    again = f"lockstep run {name}"
+    if not in_doubt:
+        return Refusal(
+            f"{name}: batch {arrival.batch_id} was sent {ELSEWHERE_TRIES} times, and nothing of it was written: {why}",
+            next_command=again,
+        )
+    return Unreachable(
+        f"{name}: whether batch {arrival.batch_id} is in {table} is not known, and the next run looks for it: {why}",
+        next_command=again,
+    )
 
 
 def _named(pipeline: Pipeline) -> Iceberg:
