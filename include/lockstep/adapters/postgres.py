@@ -138,6 +138,8 @@ def transaction(
             f"{place.called} cancelled a statement: {first_line(error)}; nothing of its transaction was kept",
             next_command="lockstep doctor",
         ) from error
+    except errors.ProgramLimitExceeded:
+        raise  # a value is too large for a page or an index: the server is there
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
             raise Unreachable(f"{place.called} has no room: {first_line(error)}") from None
