@@ -110,7 +110,7 @@ def made_lake(database, kafka, topic, produce, tmp_path, monkeypatch):
     ) -> InLake:
         address = address or f"file://{place}"
         name, home = topic(partitions=2), tmp_path / "pipelines"
-        (home / "drill").mkdir(parents=True)
+        (home / "drill").mkdir(parents=True, exist_ok=True)
         (home / "drill" / "__init__.py").write_text(definition.format(topic=name))
         target_sql = TARGET if definition == DEFINITION else target_sql
         if target_sql:

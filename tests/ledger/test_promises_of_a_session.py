@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import psycopg2
+import pyarrow as pa
 import pytest
 
 import lockstep
@@ -16,7 +17,7 @@ from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.dev.servers.postgres import remove_server, start
-from lockstep.engine.sinks.session import staging_session
+from lockstep.engine.sinks.session import copy_rows, staging_session
 from support.scenes.here import Here
 
 ENGINE = Path(lockstep.__file__).parent
@@ -75,6 +76,51 @@ def test_a_transaction_that_stages_is_not_cut_off_by_a_bound_of_the_login(databa
     with staging_session(staging_dsn(database, "lockstep test")) as cur:
         cur.execute("select pg_sleep(0.7)")
         assert cur.fetchone() == ("",)
+
+
+@pytest.mark.parametrize("from_", ["login", "address", "environment"])
+def test_text_is_stored_as_it_is_whatever_encoding_the_client_is_said_to_have(database, login, monkeypatch, from_):
+    text = "ä€\U0001f600"
+    if from_ == "login":
+        login("client_encoding", "LATIN1")
+    elif from_ == "environment":
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    else:
+        database = psycopg2.extensions.make_dsn(database, client_encoding="LATIN1")
+    with staging_session(staging_dsn(database, "lockstep test")) as cur:
+        cur.execute("create temp table t (v text)")
+        copy_rows(cur, "pg_temp", "t", pa.RecordBatch.from_pydict({"v": [text]}))
+        cur.execute("select encode(convert_to(v, 'UTF8'), 'hex') as bytes from t")
+        assert bytes.fromhex(cur.fetchone()[0]).decode() == text
+    with closing(connect(database)) as conn, transaction(conn, READER) as cur:
+        cur.execute("select convert_from(decode(%s, 'hex'), 'UTF8')", (text.encode().hex(),))
+        assert cur.fetchone()[0] == text
+
+
+def test_floats_and_bytes_are_read_as_they_are_whatever_the_login_says(database, login):
+    login("extra_float_digits", "0")
+    login("bytea_output", "escape")
+    asked = "select 0.1::float8 + 0.2::float8, jsonb_build_array(0.1::float8 + 0.2::float8, '\\x5c41'::bytea)::text"
+    with closing(connect(database)) as conn, transaction(conn, READER) as cur:
+        cur.execute(asked)
+        assert tuple(cur.fetchone()) == (0.1 + 0.2, '[0.30000000000000004, "\\\\x5c41"]')
+    with staging_session(staging_dsn(database, "lockstep test")) as cur:
+        cur.execute(asked)
+        assert cur.fetchone()[0] == 0.1 + 0.2
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_does_not_hold_every_text_is_refused(database, postgres, encoding):
+    name = f"{database.rpartition('/')[2]}_other"
+    with closing(psycopg2.connect(postgres)) as conn, closing(conn.cursor()) as cur:
+        conn.autocommit = True
+        cur.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+        try:
+            with pytest.raises(Refusal, match=rf"has the encoding {encoding}: .* every text") as refused:
+                connect(f"{database.rpartition('/')[0]}/{name}")
+        finally:
+            cur.execute(f"drop database {name} with (force)")
+    assert "encoding 'UTF8'" in str(refused.value)
 
 
 def test_a_session_whose_triggers_do_not_run_is_refused(database, login):

@@ -133,6 +133,30 @@ MUTANTS: list[Mutant] = [
         long=True,
     ),
     one(
+        "the client's encoding is what a login says",
+        "each letter beyond ASCII would be stored as two others",
+        tuple(
+            f"{SESSION}test_text_is_stored_as_it_is_whatever_encoding_the_client_is_said_to_have[{each}]"
+            for each in ("login", "address", "environment")
+        ),
+        Edit("adapters/connection/opened.py", '{"client_encoding": "UTF8"} | more', "more"),
+        long=True,
+    ),
+    one(
+        "floats have as many digits as a login says",
+        "rows of the lake would hold other numbers than their records",
+        f"{SESSION}test_floats_and_bytes_are_read_as_they_are_whatever_the_login_says",
+        Edit("adapters/connection/opened.py", '"set extra_float_digits = 1", ', ""),
+        long=True,
+    ),
+    one(
+        "a database of any encoding is let in",
+        "a text would be refused there, or stored as another one",
+        f"{SESSION}test_a_database_that_does_not_hold_every_text_is_refused[LATIN1]",
+        Edit("adapters/postgres.py", 'if found.encoding != "UTF8":', 'if found.encoding == "none":'),
+        long=True,
+    ),
+    one(
         "a session without triggers is let in",
         "no constraint trigger and no foreign key would run",
         f"{SESSION}test_a_session_whose_triggers_do_not_run_is_refused",

@@ -16,6 +16,12 @@ WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_withi
 HEADS = "tests/formats/test_json_registered.py::"
 KNOWN_AS_A_KEY = f"{HEADS}test_what_is_known_of_an_id_as_a_keys_says_nothing_of_it_as_a_values"
 EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or_a_reject"
+ODD_NAMES = (
+    "tests/kafka/test_names_of_columns.py::test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called"
+)
+TOO_LARGE = (
+    "tests/kafka/test_limits_of_postgres.py::test_what_is_too_large_for_a_page_or_an_index_is_refused_in_one_line"
+)
 
 MUTANTS = [
     one(
@@ -177,6 +183,42 @@ MUTANTS = [
             "tests/spark/test_hostile.py::test_every_hostile_record_of_json_is_the_row_that_it_says_or_a_reject[as it is]",
         ),
         Edit("formats/json/alone.py", "if any(len(name) * UNITS > MOST_NAME for name in made):", "if None in made:"),
+        long=True,
+    ),
+    one(
+        "a row is taken by a name that a column may have",
+        "an erasure would look for a key in one column, and say that nothing is left",
+        (f"{ODD_NAMES}[written once]",),
+        Edit("ledger/changes/erasures.sql", "where (t.*)::text ~", "where t::text ~"),
+        long=True,
+    ),
+    one(
+        "an image of a feed is taken by a name that a column may have",
+        "no batch of a table with a column t would commit",
+        f"{ODD_NAMES}[keyed]",
+        Edit("ledger/migrations/0075_rows_of_any_column.sql", "(t.*)::lockstep_feed.%1$I", "t"),
+        long=True,
+    ),
+    one(
+        "a row that is too large is told as a lost connection",
+        "it would be tried for ever",
+        (f"{TOO_LARGE}[a row by staging]",),
+        Edit(
+            "engine/sinks/session.py",
+            "raise  # a row is too large for a page: the server is there",
+            "raise ConnectionError from None",
+        ),
+        long=True,
+    ),
+    one(
+        "a key that is too large for an index is told as a lost connection",
+        "it would be tried for ever",
+        (f"{TOO_LARGE}[a key]",),
+        Edit(
+            "adapters/postgres_errors.py",
+            "except errors.ProgramLimitExceeded as error:",
+            "except ZeroDivisionError as error:",
+        ),
         long=True,
     ),
 ]

@@ -62,4 +62,18 @@ MUTANTS: list[Mutant] = [
         Edit("ledger/lake/keyed.sql", "k.batch_id = %(batch_id)s and k.expects = 'batch'", "false"),
         long=True,
     ),
+    one(
+        "a column gets the bounds that some parts of its file have",
+        "a long key would stand twice, and readers would skip rows",
+        (f"{PARTING}test_a_text_that_has_no_bounds_hides_no_row_of_its_file[long]",),
+        Edit("adapters/iceberg/within.py", "not bounds.has_min_max or ", ""),
+        long=True,
+    ),
+    one(
+        "an upper bound is cut at half a surrogate pair",
+        "one record would stop its pipeline for ever",
+        (f"{PARTING}test_a_text_that_has_no_bounds_hides_no_row_of_its_file[before surrogates]",),
+        Edit("adapters/iceberg/within.py", " or BEFORE_SURROGATES in str(bounds.max)", ""),
+        long=True,
+    ),
 ]

@@ -12,7 +12,7 @@ from psycopg2.extensions import ISOLATION_LEVEL_REPEATABLE_READ, TransactionRoll
 from psycopg2.extras import NamedTupleCursor
 
 from lockstep.adapters.connection.dsn import CONNECT_SECONDS, SILENT_SECONDS, parts_and_command, patience
-from lockstep.adapters.connection.opened import open_connection
+from lockstep.adapters.connection.opened import EXACT_VALUES, open_connection
 from lockstep.adapters.os_user import OS_USER_SETTING, os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import LockTimeout, Refusal, Unreachable
@@ -138,6 +138,8 @@ def transaction(
             f"{place.called} cancelled a statement: {first_line(error)}; nothing of its transaction was kept",
             next_command="lockstep doctor",
         ) from error
+    except errors.ProgramLimitExceeded:
+        raise  # a value is too large for a page or an index: the server is there
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         if isinstance(error, errors.DiskFull | errors.OutOfMemory) and not conn.closed:
             raise Unreachable(f"{place.called} has no room: {first_line(error)}") from None
@@ -189,7 +191,7 @@ def _require_own_backend(conn: connection, dsn: str, place: Place) -> None:
 
 def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
     with conn, conn.cursor() as cur:
-        cur.execute("set timezone = 'UTC'")
+        cur.execute("; ".join(EXACT_VALUES))
         cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
         cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
         # A server knows only some of these, by its version. A login's own limit would cancel each long commit again.
@@ -203,7 +205,8 @@ def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
             "select current_setting('synchronous_commit') as durable,"
             " current_setting('default_transaction_isolation') as isolation,"
             " current_setting('session_replication_role') as replication_role,"
-            " current_setting('transaction_read_only') as read_only, pg_is_in_recovery() as standby, pg_backend_pid() as pid"
+            " current_setting('transaction_read_only') as read_only, pg_is_in_recovery() as standby, pg_backend_pid() as pid,"
+            " current_setting('server_encoding') as encoding"
         )
         found: Any = cur.fetchone()
         if found.durable in {"on", "remote_apply"}:
@@ -225,6 +228,11 @@ def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
         raise Refusal(
             f"synchronous_commit is {found.durable}: acknowledged commits could be lost; set it to on for this login",
             next_command="lockstep doctor",
+        )
+    if found.encoding != "UTF8":
+        raise Refusal(
+            f"{place.called} has the encoding {found.encoding}: it does not hold every text as the record has it",
+            next_command=f"create database NAME encoding 'UTF8' template template0, and set {place.variable} to it",
         )
     if found.isolation != "read committed":
         raise Refusal(

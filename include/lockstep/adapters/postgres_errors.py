@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg2
+from psycopg2 import errors
 
 from lockstep.adapters.postgres_words import without_values
 from lockstep.core.errors import Refusal
@@ -40,6 +41,8 @@ def server_refusals() -> Iterator[None]:
     """
     try:
         yield
+    except errors.ProgramLimitExceeded as error:  # the driver counts it among lost connections
+        raise StatementRefused(error) from error
     except psycopg2.OperationalError:
         raise
     except psycopg2.DatabaseError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from psycopg2 import DatabaseError, IntegrityError
+from psycopg2.errors import ProgramLimitExceeded
 
 
 def first_line(error: Exception) -> str:
@@ -18,10 +19,11 @@ def last_line(error: Exception) -> str:
 def without_values(error: DatabaseError) -> tuple[str, str]:
     """Returns the text of a server's error for the log, and the words that may quote values of rows.
 
-    The server's first line names constraints and columns when one of these is violated. Other errors quote values.
+    The server's first line names constraints and columns when one of these is violated, and sizes when a row is too big
+    for a page or an index. Other errors quote values.
     """
     said, more = error.diag.message_primary or "", error.diag.message_detail or ""
-    if isinstance(error, IntegrityError):
+    if isinstance(error, IntegrityError | ProgramLimitExceeded):
         return said, more
     return type(error).__name__, f"{said} {more}".strip()
 

@@ -178,4 +178,7 @@ def _one_line(work: StageWork, go_on: GoOn) -> Iterator[None]:
         go_on()
         if isinstance(error, ConnectionError):
             raise Unreachable(f"{what} could not be read: {last_line(error)}") from error
-        raise BadData(f"{what} could not be staged: {last_line(error)}") from error
+        raise BadData(
+            f"{what} could not be staged: {error.logged}: {last_line(error)}",
+            next_command=f"lockstep batch {work.batch_id}",
+        ) from error

@@ -2678,7 +2678,7 @@ begin
     execute format($sql$
         with gone as (
             delete from lockstep_feed.%1$I t where _change_set = $1
-            returning %2$s, t as "Row", _change as "Change", _ordinal_in_set as "Place"),
+            returning %2$s, (t.*)::lockstep_feed.%1$I as "Row", _change as "Change", _ordinal_in_set as "Place"),
         image as (
             select gone.*,
                 row_number() over (partition by %2$s order by "Place", "Change" = 'after') as "Up",

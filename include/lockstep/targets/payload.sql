@@ -22,7 +22,7 @@ t.{column} is not null
 
 -- name: first_changed
 -- The first record with a value that the target's column would change. Another store knows a stream's number alone.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || t._stream) as place,
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || t._stream) as place,
     t._offset as "offset", case {named} end as name
 from {rows} t left join lockstep.stream s on s.stream_id = t._stream
 where {any_of} order by t._stream, t._offset, t._ordinal limit 1

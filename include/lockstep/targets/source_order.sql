@@ -40,7 +40,7 @@ from {target} t where {same_key} and n._deleted and n._source_order is null
 
 -- name: older_row
 -- Whether the first record of a change that is older by its place and younger by its time than the row that is there.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place,
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place,
     n._offset as "offset", ({now} - {was}) / 3600000 as hours
 from newest n join {target} t on {same_key} join lockstep.stream s on s.stream_id = n._stream
 where t._source_order > n._source_order and {was} > 0 and {now} > {was} + %(most)s
@@ -48,7 +48,7 @@ order by n._stream, n._offset limit 1
 
 -- name: older_deletion
 -- The same, against deletions.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place,
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place,
     n._offset as "offset", ({now} - {was}) / 3600000 as hours
 from newest n join lockstep.tombstone t on t.target = %(target)s and t.key = jsonb_build_array({newest_keys})
 join lockstep.stream s on s.stream_id = n._stream

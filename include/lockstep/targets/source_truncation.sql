@@ -33,7 +33,7 @@ delete from {target} t where (t._source_order >= %(floor)s) is not true
 
 -- name: older_than_floor
 -- The first record of a change that is older by its place and younger by its time than the floor.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place,
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place,
     n._offset as "offset", ({now} - {was}) / 3600000 as hours
 from newest n join lockstep.stream s on s.stream_id = n._stream
 where n._source_order < %(floor)s and {was} > 0 and {now} > {was} + %(most)s
@@ -41,7 +41,7 @@ order by n._stream, n._offset limit 1
 
 -- name: older_than_rows
 -- A truncation that is older by its place and younger by its time than some row.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place,
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place,
     %(offset)s::bigint as "offset", ({now} - {was}) / 3600000 as hours
 from {target} t cross join lockstep.stream s
 where s.stream_id = %(stream_id)s and t._source_order > %(order)s and {was} > 0 and {now} > {was} + %(most)s

@@ -5,7 +5,7 @@ select distinct unnest(n._unavailable) as name from newest n where not n._delete
 -- name: first_marked
 -- The first record that leaves this column open.
 -- Another store knows a stream's number alone.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
 from newest n join lockstep.stream s on s.stream_id = n._stream
 where %(column)s = any(n._unavailable) and not n._deleted order by n._stream, n._offset limit 1
 

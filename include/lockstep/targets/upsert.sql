@@ -17,13 +17,13 @@ order by {keys}, {newest_first} _epoch desc, _offset desc, _stream desc, _ordina
 -- name: without_order
 -- A record without a value to order it by: sorted first of its key, it would win within a batch and lose elsewhere.
 -- Another store knows a stream's number alone.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
 from newest n join lockstep.stream s on s.stream_id = n._stream
 where {no_order} order by n._stream, n._offset limit 1
 
 -- name: without_key
 -- A record with null in its key: two of them would be one row or two, as batches cut them.
-select coalesce(to_jsonb(s) ->> 'topic' || '-' || (to_jsonb(s) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
+select coalesce(to_jsonb(s.*) ->> 'topic' || '-' || (to_jsonb(s.*) ->> 'partition'), 'stream ' || s.stream_id) as place, n._offset as "offset"
 from newest n join lockstep.stream s on s.stream_id = n._stream
 where {no_key} order by n._stream, n._offset limit 1
 
@@ -46,15 +46,15 @@ join newest n on {same_key} order by key limit 1
 
 -- name: topics_of_streams
 -- The topics of two streams, where the store of the rows knows them.
-select to_jsonb(one) ->> 'topic' as one, to_jsonb(other) ->> 'topic' as other
+select to_jsonb(one.*) ->> 'topic' as one, to_jsonb(other.*) ->> 'topic' as other
 from lockstep.stream one, lockstep.stream other where one.stream_id = %(one)s and other.stream_id = %(other)s
 
 -- name: owner_of_rows
 -- The pipeline whose records these are, and whether it has read several topics. Another store knows no topics.
 select s.pipeline, exists (
     select from lockstep.stream o
-    where o.pipeline = s.pipeline and coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')
-        <> coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')) as of_several_topics
+    where o.pipeline = s.pipeline and coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic')
+        <> coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic')) as of_several_topics
 from lockstep.stream s where s.stream_id = coalesce((select n._stream from newest n limit 1), %(stream)s)
 
 -- name: older
@@ -66,8 +66,8 @@ case when s.pipeline = any(%(peers)s)
 -- name: apart
 -- Offsets of these two streams (s and that of n) say nothing about which record is newer. Nor do epochs of two topics.
 s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (
-    %(of_several_topics)s and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic') <> (
-        select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')
+    %(of_several_topics)s and coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic') <> (
+        select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic')
         from lockstep.stream o where o.stream_id = n._stream)))
 
 -- name: look_up
@@ -109,8 +109,8 @@ where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
 -- name: dead_by_log
 -- A later deletion: offsets are compared within a stream, epochs within a topic. Another store knows no topics.
 case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch
-    and coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic') is not distinct from (
-        select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic') from lockstep.stream o where o.stream_id = n._stream) end
+    and coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic') is not distinct from (
+        select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic') from lockstep.stream o where o.stream_id = n._stream) end
 
 -- name: insert_tombstones
 -- A deletion leaves its order behind.

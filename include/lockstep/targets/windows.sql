@@ -59,7 +59,7 @@ t.window_end <= (select {watermark} - {lateness})
 -- What does not count is kept, with the record's row.
 insert into lockstep.late (target, stream_id, "offset", ordinal, window_start, window_end, key, event_time, watermark, batch_id, row)
 select %(target)s, t._stream, t._offset, t._ordinal, t.window_start, t.window_end, jsonb_build_array({staged_keys}), {moment},
-    t._watermark, %(batch_id)s, to_jsonb(t) - %(ours)s::text[]
+    t._watermark, %(batch_id)s, to_jsonb(t.*) - %(ours)s::text[]
 from {windowed} t where {late}
 
 -- name: contribute

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestWriterV2
 from pyiceberg.typedef import Record
 
@@ -127,7 +128,7 @@ def deleted_by_others(
     )
     with monkeypatch.context() as deleting:
         deleting.setattr(ManifestWriterV2, "content", lambda _: ManifestContent.DELETES)
-        deleting.setattr(of_table, "parquet_file_to_data_file", lambda *_: file)
+        deleting.setattr(of_table, "file_of_table", lambda *_: file)
         after, *_ = table._prepared(str(uuid4()), [], [path], {})  # noqa: SLF001 - no writer here writes deletes
     return KeyedTable(LakeTable(NAME, after))
 
@@ -176,6 +177,33 @@ def test_each_key_of_each_type_is_found_by_its_bounds_and_bits(tmp_path, type_, 
     for value in values:
         held = [each["id"] for rows in table.rows_of(keys(table, value), ()) for each in rows.to_pylist()]
         assert [str(each) for each in held] == [str(value)]
+
+
+def in_parts(table: KeyedTable, *parts: list[dict[str, Any]]) -> KeyedTable:
+    """Returns the table with one file more, in so many parts."""
+    path = f"{prefix_of(table.location, 1, 1)}/{uuid4()}.parquet"
+    with pq.ParquetWriter(path.removeprefix("file://"), table.arrow_schema) as file:
+        for rows in parts:
+            file.write_batch(pa.RecordBatch.from_pylist(rows, schema=table.arrow_schema))
+    try:
+        return KeyedTable(LakeTable(NAME, table.prepare(str(uuid4()), [path], (), "", {}).after))
+    except Refusal as no:
+        raise AssertionError(f"the file cannot be the table's: {no}") from no
+
+
+@pytest.mark.parametrize(
+    "odd", ["z" * 5000, "z" * 15 + "\ud7ff" + "a", "\U0010ffff" * 20], ids=["long", "before surrogates", "the last"]
+)
+def test_a_text_that_has_no_bounds_hides_no_row_of_its_file(tmp_path, odd):
+    """Parquet keeps no bounds of a long text, and an upper bound is cut behind a character that has a successor."""
+    table = made(tmp_path)
+    Path(prefix_of(table.location, 1, 1).removeprefix("file://")).mkdir(parents=True)
+    table = in_parts(table, [row("a", 1), row("b", 2)], [row("A", 3), row("c", 4), row(odd, 5)], [row(None, 6)])
+    for value in ("a", "A", "c", odd):
+        assert [each["id"] for rows in table.rows_of(keys(table, value), ()) for each in rows.to_pylist()] == [value]
+        scanned = table.opened.scan(row_filter=EqualTo("id", value), selected_fields=("id", "_offset")).to_arrow()
+        assert scanned.column("id").to_pylist() == [value]
+    assert [task.file.null_value_counts[table.ids["id"]] for task in table.opened.scan().plan_files()] == [1]
 
 
 @given(

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
 STAGING_SECONDS = 600
+# A login may have settings of its own, by which Postgres would give other texts for moments, floats and bytes.
+EXACT_VALUES = ("set timezone = 'UTC'", "set extra_float_digits = 1", "set bytea_output = 'hex'")
 # The login of executors may not be the stager. It may stage, and nothing else.
 SET_ROLE = """select set_config('role', case when pg_has_role('lockstep_stager', 'member') then 'lockstep_stager'
     else 'lockstep_executor' end, false)"""
@@ -21,7 +23,7 @@ AS_STAGER = "; ".join(
     [
         "set search_path = pg_catalog, pg_temp",
         SET_ROLE,
-        "set timezone = 'UTC'",
+        *EXACT_VALUES,
         f"set statement_timeout = '{STAGING_SECONDS}s'",  # for a COPY that is never read
         f"set idle_in_transaction_session_timeout = '{STAGING_SECONDS}s'",  # it waits for Kafka between two copies
         # Without these the server keeps a COPY whose client is gone, and its table, for as long as the system likes: hours.
@@ -35,10 +37,11 @@ AS_STAGER = "; ".join(
 def open_connection(dsn: str, **more: Any) -> connection:
     """Connects by libpq, and asks the command of the DSN for the password if it carries one.
 
+    The session speaks UTF-8, because COPY takes Arrow's bytes as they are.
     If a server refuses a password that was kept, the command is asked once more.
     """
     parts, command = parts_and_command(dsn)
-    parts |= more
+    parts |= {"client_encoding": "UTF8"} | more
     if command is not None:
         parts["password"] = PASSWORDS.ask(command)
     try:

@@ -8,13 +8,13 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.table.update import AssertTableUUID
 
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import READ_BACK, settle, stream_sums
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
+from lockstep.adapters.iceberg.within import file_of_table
 from lockstep.core.errors import BadData
 from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of
 from lockstep.core.lake.files import add_sums, prefix_of
@@ -113,7 +113,7 @@ class TableElsewhere(LakeTable):
             for file in drops:
                 producer.delete_data_file(file)
             for path in (*files, *keeps):
-                producer.append_data_file(parquet_file_to_data_file(self._table.io, self._table.metadata, path))
+                producer.append_data_file(file_of_table(self._table.io, self._table.metadata, path))
             producer.commit()  # stages the snapshot. Nothing is sent yet
             if self.address.startswith(ON_DISK):
                 written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - it keeps them

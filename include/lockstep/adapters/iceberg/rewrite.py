@@ -8,14 +8,14 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
 
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, store_answers, written_by
 from lockstep.adapters.iceberg.values import value_digests
-from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes
+from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes, file_of_table
 from lockstep.core.errors import BadData, LakeMoved
 from lockstep.core.lake.keeping import LakeChange, SmallFile
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
@@ -149,7 +149,7 @@ def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path:
         producer = _Merge(Operation.OVERWRITE, change, changing.io, UUID(commit_uuid), {"lockstep.upkeep": "merge"})
         for each in gone:
             producer.delete_data_file(tasks[each].file)
-        producer.append_data_file(parquet_file_to_data_file(changing.io, changing.metadata, path))
+        producer.append_data_file(file_of_table(changing.io, changing.metadata, path))
         return producer
 
     return _changed(table, changing, commit_uuid, produce)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
@@ -30,6 +30,7 @@ from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.adapters.iceberg.within import (
     any_of,
     bounds_of_files,
+    file_of_table,
     refuse_equality_deletes,
     within_ranges,
 )
@@ -147,7 +148,7 @@ class LakeTable:
             for file in drops:
                 producer.delete_data_file(file)
             for path in adds:
-                producer.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
+                producer.append_data_file(file_of_table(table.io, table.metadata, path))
             producer.commit()
         sequence = getattr(table.current_snapshot(), "sequence_number", None)
         return str(table.metadata_location), int(table.metadata.current_snapshot_id or 0), sequence, written_by(table)

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, LessThan, Or
-from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.io.pyarrow import (
+    _check_pyarrow_schema_compatible,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 
 from lockstep.core.errors import Refusal
 
@@ -18,6 +25,49 @@ if TYPE_CHECKING:
     from pyiceberg import types
 
     from lockstep.core.lake.files import Replaced
+
+
+BEFORE_SURROGATES = (
+    "\ud7ff"  # its successor is no character, and pyiceberg takes it for one where it cuts an upper bound
+)
+
+
+def file_of_table(io: Any, metadata: Any, path: str) -> DataFile:
+    """Describes a file of Parquet that is to be a table's, with the bounds of its columns.
+
+    pyiceberg's own would give a column narrow bounds if Parquet keeps none for a part of it. Readers would skip rows.
+    """
+    source, schema = io.new_input(path), metadata.schema()
+    with source.open() as opened:
+        footer = pq.read_metadata(opened)
+    _check_pyarrow_schema_compatible(schema, footer.schema.to_arrow_schema(), format_version=metadata.format_version)
+    unbounded = {f"write.metadata.metrics.column.{name}": "counts" for name in _without_bounds(footer)}
+    found = data_file_statistics_from_parquet_metadata(
+        footer,
+        compute_statistics_plan(schema, {**metadata.properties, **unbounded}),
+        parquet_path_to_id_mapping(schema),
+    )
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=found.partition(metadata.spec(), schema),
+        file_size_in_bytes=len(source),
+        spec_id=metadata.default_spec_id,
+        **found.to_serialized_dict(),
+    )
+
+
+def _without_bounds(footer: pq.FileMetaData) -> set[str]:
+    """Returns the columns with values that some part has no bounds for, such as a text of more than 4,096 bytes."""
+    found = set()
+    for part in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(part.column, range(part.num_columns)):
+            bounds = column.statistics
+            empty = bounds is not None and bounds.null_count == part.num_rows
+            if not empty and (bounds is None or not bounds.has_min_max or BEFORE_SURROGATES in str(bounds.max)):
+                found.add(column.path_in_schema)
+    return found
 
 
 def bounds_of_files(file: Any, field: types.NestedField) -> tuple[int, int]:

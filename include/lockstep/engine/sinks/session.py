@@ -30,6 +30,8 @@ def staging_session(dsn: str) -> Iterator[Any]:
     try:
         with closing(open_stager(dsn)) as conn, conn, conn.cursor() as cur:
             yield cur
+    except errors.ProgramLimitExceeded:
+        raise  # a row is too large for a page: the server is there
     except (psycopg2.OperationalError, psycopg2.InterfaceError, errors.ReadOnlySqlTransaction) as error:
         raise ConnectionError(str(error)) from error
 

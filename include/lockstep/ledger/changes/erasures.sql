@@ -107,7 +107,7 @@ where r.pipeline = any(lockstep.line_of(%(pipeline)s)) and (r.why ~ %(pattern)s 
 
 -- name: still_held
 -- Rows of a target that hold the key in other columns, or that another pipeline wrote.
-select count(*) as rows from {target} t where t::text ~ %(pattern)s
+select count(*) as rows from {target} t where (t.*)::text ~ %(pattern)s
 
 -- name: still_late
 -- Late rows of a target that hold the key in other columns.

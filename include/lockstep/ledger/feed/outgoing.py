@@ -182,7 +182,7 @@ class Outgoing:
             for name, kind in self.columns
             if name not in OF_THE_LEDGER
         ]
-        return sql.SQL("(select row_to_json(p) from (select {}) p)").format(sql.SQL(", ").join(values))
+        return sql.SQL("(select row_to_json(p.*) from (select {}) p)").format(sql.SQL(", ").join(values))
 
     def _texts(self, image: str) -> Composable:
         """Returns the row as an array of texts, without the ledger's own columns."""

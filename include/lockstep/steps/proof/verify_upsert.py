@@ -6,6 +6,7 @@ Each key's newest record is its row, and the row holds that record's values.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -87,7 +88,7 @@ class _Gathered:
         left_out = [FILTERED, REJECTED, *([] if self._takes_tombstones else [DELETED])]
         rows = rows.filter(pc.invert(pc.is_in(rows.column("_became"), pa.array(left_out))))
         unsure = rows.column("_unsure")
-        unplaced = pc.or_(*self._unsure(unsure)) if len(self._needed) > 1 else self._unsure(unsure)[0]
+        unplaced = reduce(pc.or_, self._unsure(unsure))
         unplaced = pc.fill_null(unplaced, False)  # noqa: FBT003 - a value
         self.unplaced += pc.sum(unplaced).as_py() or 0
         return rows.filter(pc.invert(unplaced))

@@ -9,7 +9,7 @@ analyze {copy}
 
 -- name: state
 -- The copy as one text: its rows in any order.
-select count(*) || ' ' || coalesce(sum(hashtextextended(t::text, 0)), 0) as state from {copy} t
+select count(*) || ' ' || coalesce(sum(hashtextextended((t.*)::text, 0)), 0) as state from {copy} t
 
 -- name: rows_of_copy
 -- The rows that stay, those of near keys together.

@@ -27,12 +27,12 @@ from {target} t group by {target_keys} having count(*) > 1 order by 3
 
 -- name: totals_not_added_up
 -- Every row is what its key's contributions add up to, and names the newest record that counts.
-select s.topic, s.partition, 'key ' || coalesce(k.key, jsonb_build_array({target_keys}))::text || ': its row has ('
+select s.topic, s.partition, 'key ' || coalesce(k._key, jsonb_build_array({target_keys}))::text || ': its row has ('
     || concat_ws(', ', {shown_of_row}) || '), its contributions add up to (' || concat_ws(', ', {shown_of_kept}) || ')' as what
-from (select c.key, {kept_keys}, {combined}, {newest} from lockstep.contribution c where c.target = %(target)s group by c.key) k
+from (select c.key as _key, {kept_keys}, {combined}, {newest} from lockstep.contribution c where c.target = %(target)s group by c.key) k
 full join {target} t on {same_as_kept}
 left join lockstep.stream s on s.stream_id = coalesce(t._stream, k._stream)
-where k.key is null or t._stream is null
+where k._key is null or t._stream is null
     or ({names_of_row}, t._stream, t._offset, t._ordinal) is distinct from ({names_of_kept}, k._stream, k._offset, k._ordinal)
 order by s.partition, coalesce(t._offset, k._offset)
 

@@ -74,11 +74,11 @@ from pg_temp.lockstep_newest where not _erased
 with readable as (
     select * from unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, log_start)),
 looked_at as (
-    select t.*, r.stream_id is not null and t._offset >= r.log_start as is_readable, r.stream_id is not null as is_ours,
-        count(*) over (partition by {target_keys}) as copies
+    select t.*, r.stream_id is not null and t._offset >= r.log_start as "IsReadable", r.stream_id is not null as "IsOurs",
+        count(*) over (partition by {target_keys}) as "Copies"
     from {target} t left join readable r on r.stream_id = t._stream)
 select jsonb_build_array({shown_keys})::text as key, case
-        when t.copies > 1 then t.copies || ' rows have this key'
+        when t."Copies" > 1 then t."Copies" || ' rows have this key'
         when n._stream is null then 'no record of the log made its row, stream ' || t._stream || ' offset ' || t._offset
         else 'its newest record is stream ' || n._stream || ' offset ' || n._offset || case
             when n._deleted then ', a tombstone, and a row is there'
@@ -87,12 +87,12 @@ select jsonb_build_array({shown_keys})::text as key, case
     count(*) over () as wrong
 from pg_temp.lockstep_newest n full join looked_at t on {same_key}
 where case
-    when t.copies > 1 then true
+    when t."Copies" > 1 then true
     when n._erased then false
-    when n._stream is null then t.is_readable
-    when n._deleted then coalesce(t.is_readable or (t.is_ours and not %(ordered)s), false)
+    when n._stream is null then t."IsReadable"
+    when n._deleted then coalesce(t."IsReadable" or (t."IsOurs" and not %(ordered)s), false)
     when t._stream is null then true
-    when not t.is_ours or (%(ordered)s and not t.is_readable) then false
+    when not t."IsOurs" or (%(ordered)s and not t."IsReadable") then false
     else (t._stream, t._offset) <> (n._stream, n._offset) end
 order by 1 limit %(first)s
 

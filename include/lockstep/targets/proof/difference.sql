@@ -6,7 +6,7 @@ create temp table {before} on commit drop as
 -- name: count_differences
 -- How many rows came, went, changed and stayed; a row answers to its key, and `_batch` is not looked at.
 with pairs as (
-    select to_jsonb(b) - '_batch' as old, to_jsonb(a) - '_batch' as new
+    select to_jsonb(b.*) - '_batch' as old, to_jsonb(a.*) - '_batch' as new
     from {before} b full join ({after}) a on {same_key})
 select count(*) filter (where old is null) as added, count(*) filter (where new is null) as removed,
     count(*) filter (where old <> new) as changed, count(*) filter (where old = new) as unchanged
@@ -15,7 +15,7 @@ from pairs
 -- name: sample_differences
 -- The first rows of each kind, as they were and as they would be.
 with pairs as (
-    select to_jsonb(b) - '_batch' as old, to_jsonb(a) - '_batch' as new
+    select to_jsonb(b.*) - '_batch' as old, to_jsonb(a.*) - '_batch' as new
     from {before} b full join ({after}) a on {same_key}),
 told as (
     select case when old is null then 'added' when new is null then 'removed' else 'changed' end as kind, old, new,

@@ -62,7 +62,7 @@ group by {staged_keys}
 -- The chunk's records that are late, once for each window that they missed.
 insert into pg_temp.lockstep_late_again
 select %(batch_id)s, %(stream_id)s, t._offset, t.window_start, t.window_end, jsonb_build_array({staged_keys}), {moment}, t._watermark,
-    to_jsonb(t) - %(ours)s::text[], coalesce(string_to_array(trim(both ',' from t._unsure), ','), '{{}}')
+    to_jsonb(t.*) - %(ours)s::text[], coalesce(string_to_array(trim(both ',' from t._unsure), ','), '{{}}')
 from (
     select e.*, p.window_start, p.window_end, p._watermark, p._late
     from pg_temp.lockstep_reread e join pg_temp.lockstep_placed p using (_offset) where p._late) t
@@ -141,9 +141,9 @@ where c.target = %(target)s and not exists (
 -- name: rows_differ
 -- The row of each window is what its records add up to, with its end and its revision; no other window has a row.
 with others as ({beside_others}),
-looked_at as (select t.*, count(*) over (partition by {target_keys}) as copies from {target} t)
+looked_at as (select t.*, count(*) over (partition by {target_keys}) as "Copies" from {target} t)
 select null::text as topic, null::int as partition, 'window ' || coalesce(k._key, jsonb_build_array({target_keys}))::text || case
-        when t.copies > 1 then ': it has ' || t.copies || ' rows'
+        when t."Copies" > 1 then ': it has ' || t."Copies" || ' rows'
         when k._key is null then ': no record of the log made its row'
         when t._stream is null and w.revision is null then ': no window of it is known'
         when t._stream is null then ': its row is missing'
@@ -155,7 +155,7 @@ from (
 full join looked_at t on {same_as_kept}
 left join lockstep.window_state w on w.target = %(target)s and w.key = coalesce(k._key, jsonb_build_array({target_keys}))
 where not exists (select from others o where o.key = coalesce(k._key, jsonb_build_array({target_keys}))) and case
-    when t.copies > 1 or k._key is null then true
+    when t."Copies" > 1 or k._key is null then true
     when t._stream is null then coalesce(w.revision > 0, true)
     when coalesce(w.revision = 0, true) then true
     else ({names_of_row}, t.window_end, t._revision) is distinct from ({names_of_kept}, k._ends, w.revision) end

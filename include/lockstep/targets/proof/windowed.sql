@@ -35,18 +35,18 @@ order by s.partition, l."offset"
 
 -- name: windows_not_added_up
 -- Every shown window is what its contributions add up to, with the revision that the ledger knows; no other window has a row.
-select null::text as topic, null::int as partition, 'window ' || coalesce(k.key, jsonb_build_array({target_keys}))::text
-    || case when k.key is null then ': its row is of no window that the ledger knows'
-        else ', revision ' || k.revision || ': its row has (' || concat_ws(', ', {shown_of_row}, coalesce(t._revision::text, 'null'))
+select null::text as topic, null::int as partition, 'window ' || coalesce(k._key, jsonb_build_array({target_keys}))::text
+    || case when k._key is null then ': its row is of no window that the ledger knows'
+        else ', revision ' || k."Revision" || ': its row has (' || concat_ws(', ', {shown_of_row}, coalesce(t._revision::text, 'null'))
             || '), its contributions add up to (' || concat_ws(', ', {shown_of_left}) || ')' end as what
 from (
-    select c.key, {kept_keys}, c.ends, c.revision from lockstep.window_state c where c.target = %(target)s) k
+    select c.key as _key, {kept_keys}, c.ends as "Ends", c.revision as "Revision" from lockstep.window_state c where c.target = %(target)s) k
 left join (
-    select c.key, {combined} from lockstep.contribution c where c.target = %(target)s group by c.key) l using (key)
+    select c.key as _key, {combined} from lockstep.contribution c where c.target = %(target)s group by c.key) l using (_key)
 full join {target} t on {same_as_kept}
-where k.key is null or (t._stream is not null) <> (k.revision > 0 and l.key is not null)
+where k._key is null or (t._stream is not null) <> (k."Revision" > 0 and l._key is not null)
     or t._stream is not null
-        and ({names_of_row}, t.window_end, t._revision) is distinct from ({names_of_left}, k.ends, k.revision)
+        and ({names_of_row}, t.window_end, t._revision) is distinct from ({names_of_left}, k."Ends", k."Revision")
 order by 3
 
 -- name: windows_not_known
