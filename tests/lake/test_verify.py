@@ -54,7 +54,7 @@ def test_a_row_that_a_stranger_deletes_is_named(lake):
     led_to(lake, table.prepare(str(uuid4()), [], gone, prefix_of(table.location, 0, 0), {}).after)
     wrong = failed(lake)
     assert f"{AS_READ_BACK}: {DRILL}" in wrong
-    assert "were committed; moved last by lockstep" in wrong[f"{AS_READ_BACK}: {DRILL}"]
+    assert "were committed; moved by lockstep" in wrong[f"{AS_READ_BACK}: {DRILL}"]
     assert not [name for name in wrong if "sales.lines" in name or "public.drill" in name]
     assert any(f"offset {offset} has neither row nor reject" in detail for detail in failed(lake, deep=True).values())
 
@@ -107,7 +107,7 @@ def test_a_table_that_was_made_again_is_refused(lake):
 
     lake.run()
     led_to(lake, make_table(f"file://{lake.lake}/other", lake.folder.pipeline.columns))
-    assert "is another table than that of batch" in failed(lake)[f"{COMMIT_IN_HISTORY}: {DRILL}"]
+    assert "is another table than the one of batch" in failed(lake)[f"{COMMIT_IN_HISTORY}: {DRILL}"]
     with pytest.raises(Refusal, match=r"lockstep\.sales\.drill is another table than the one of batch"):
         lake.drain()
 
