@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
     one(
         "one_row_a_record dropped",
         "two rows of one record would pass for those of two",
-        ("tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself[one_row_a_record]",),
+        ("tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself[one_row_a_record-0]",),
         Drop("alter table lockstep.target_rows drop constraint one_row_a_record"),
         long=True,
     ),

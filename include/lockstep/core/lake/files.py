@@ -46,7 +46,7 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class LakeWork:
-    """The work for the target at this place: files below this prefix, with this schema, in the bytes that Arrow gives it.
+    """The files of the target at this place: below this prefix, with this schema in Arrow's bytes.
 
     The digest of their values covers these columns. `options` hold the keys of an object store.
     """

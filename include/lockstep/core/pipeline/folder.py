@@ -54,7 +54,7 @@ class PipelineFolder:
 
     @property
     def fans_out(self) -> bool:
-        """Returns True if each record gives one row to each of several tables, and one of them is in the lake."""
+        """Returns True if each record gives one row to each of several tables, some of them in the lake."""
         targets = self.pipeline.targets
         may_give_none = self.transforms or self.pipeline.takes_tombstones
         is_of_records = all(type(target) in {Append, Upsert} for target in targets)  # and no kind of them

@@ -53,7 +53,7 @@ def require_in_lake(cur: cursor, attempt: AttemptId, targets: Sequence[Target]) 
     return require_staged(cur, attempt, held) if held else None
 
 
-def with_files(
+def beside_files(
     staged: Mapping[WhereStaged, Staged], files: Mapping[tuple[int, int], Sequence[LakeFile]]
 ) -> dict[WhereStaged, Staged]:
     """Returns what is staged by (place, task, stream), and beside it what the files of (place, task) hold."""

@@ -22,7 +22,7 @@ from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
 from lockstep.ledger.lake.moves import insert_files
-from lockstep.ledger.lake.of_tasks import with_files
+from lockstep.ledger.lake.of_tasks import beside_files
 from lockstep.ledger.staging import target_rows
 from lockstep.ledger.staging.contents import staged_by_task, staged_together
 from lockstep.ledger.staging.quarantine import create_raw
@@ -126,7 +126,7 @@ def _counted(
     winners = {line.task for line in lines}
     if is_counted_here:
         lines = counted_once(lines, staged_records(cur, attempt, [*winners], places))
-    staged = with_files(staged_by_task(cur, attempt, places), held)
+    staged = beside_files(staged_by_task(cur, attempt, places), held)
     for place in places:
         insert_files(cur, attempt, {place: [f for (at, _), its in held.items() if at == place for f in its]})
     by_task = staged_together(staged, lambda _, task, stream: (task, stream))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
-    """Returns the way of the next live batch's records, whether its rows are written once, and their way into the lake."""
+    """Returns the way of the next live batch's records, and of its rows into their table or the lake."""
     route = engine.route(ranges)
     if folder.pipeline.store is not None:
         return route
