@@ -204,7 +204,8 @@ def work(house: Airflow, stack: Stack, topics: dict[str, str], partitions: int, 
             raise SystemExit(f"others have committed, too: {set(found) - set(active)}")
         for name in active:
             ((rows, distinct),) = ask(
-                conn, f"select count(*), count(distinct _stream) from public.{name} where order_id like '{word}-%'"
+                conn,
+                f"select count(*) as rows, count(distinct _stream) as streams from public.{name} where order_id like '{word}-%'",
             )
             if (rows, distinct) != (partitions, partitions):
                 raise SystemExit(f"{name}: {rows} rows of {distinct} partitions, {partitions} were sent")

@@ -9,8 +9,7 @@ import pytest
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
-from lockstep.adapters.processes import this_owner
-from lockstep.core.planning.decisions import Caller, Start
+from lockstep.core.planning.decisions import Caller, Start, TaskRun
 from lockstep.steps.batch.plan import plan
 from lockstep.steps.context import Context
 from support.servers.scheduled import OVER, PIPELINE, RECORDS, TARGET, wait_for
@@ -101,9 +100,9 @@ def test_each_pipeline_with_work_commits_and_a_failed_one_fails_alone(house):
     place = house.place.pipelines / broken.name / "__init__.py"
     place.write_text(place.read_text().replace("topic=", "topics="))
     at = Context(house.place.dsn, Broker(house.place.kafka))
-    assert isinstance(
-        plan(at.conn, at.broker, load(held.name), Caller(this_owner()), datetime.now(UTC)).decision, Start
-    )
+    another = TaskRun(held.name, "another run", "1", 1)
+    caller = Caller(str(another.owner), "another run", task_run=another)
+    assert isinstance(plan(at.conn, at.broker, load(held.name), caller, datetime.now(UTC)).decision, Start)
 
     run = Run(house, "shops")
 
@@ -136,7 +135,7 @@ def test_each_pipeline_with_work_commits_and_a_failed_one_fails_alone(house):
 
     assert (again.state, [task[2] for task in again.tasks() if task[0] == "work"]) == ("success", ["success"])
     is_whole(broken)
-    assert held.batches() == [("planned", 0)], "its holder lives"
+    assert held.batches() == [("planned", 0)], "the run of its own DAG holds it"
     idle = Run(house, "shops")
     assert (idle.state, idle.states()) == (
         "success",
