@@ -209,13 +209,13 @@ MUTANTS = [
         MOVES,
         Edit(
             "targets/upsert.sql",
-            "<> coalesce(to_jsonb(s) ->> 'first_topic', to_jsonb(s) ->> 'topic')) as of_several_topics",
-            "<> to_jsonb(s) ->> 'topic') as of_several_topics",
+            "<> coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic')) as of_several_topics",
+            "<> to_jsonb(s.*) ->> 'topic') as of_several_topics",
         ),
         Edit(
             "targets/upsert.sql",
-            "select coalesce(to_jsonb(o) ->> 'first_topic', to_jsonb(o) ->> 'topic')\n        from",
-            "select to_jsonb(o) ->> 'topic' from",
+            "select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic')\n        from",
+            "select to_jsonb(o.*) ->> 'topic' from",
         ),
         long=True,
     ),
