@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-STAGER = "canary-of-executors"
+STAGER, BY_A_PERSON = "canary-of-executors", "its task in Airflow was ended"
 
 
 @contextmanager
@@ -49,12 +49,12 @@ def committed_once(drill: Scheduled, run_id: str, tries: int | None = None) -> N
     assert drill.violations() == []
 
 
-def ended_by_a_person(drill: Scheduled) -> None:
-    """Asserts that a run that a person has ended has closed its attempt and committed nothing."""
+def committed_nothing(drill: Scheduled, why: str) -> None:
+    """Asserts that the pipeline's one attempt is closed for this reason, that its batch waits, and that no row is there."""
     assert drill.ask(
         "select attempt.state, error from lockstep.attempt join lockstep.batch using (batch_id) where pipeline = %s",
         drill.name,
-    ) == [("failed", "its task in Airflow was ended")]
+    ) == [("failed", why)]
     assert drill.batches() == [("planned", 1)]
     assert drill.ask(f"select count(*) from public.{drill.name}") == [(0,)]
 

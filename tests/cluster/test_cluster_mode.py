@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from cluster.conftest import Cluster, a_python
-from cluster.far import STAGER, a_house_far_away, committed_once, ended_by_a_person, no_password_is_left
+from cluster.far import BY_A_PERSON, STAGER, a_house_far_away, committed_nothing, committed_once, no_password_is_left
 from lockstep.dev.servers import processes
 from lockstep.installed import CHECKOUT
 from support.oracles.canary import CommandLines, Environments
@@ -107,11 +107,12 @@ def test_a_part_of_the_cluster_that_is_killed_costs_and_doubles_nothing(house, t
     committed_once(drill, run_id)
 
 
-def test_a_driver_that_was_overtaken_ends_itself(house, there):
-    """Nobody asks the cluster to end it: its lease is lost."""
+def test_a_driver_whose_attempt_was_closed_ends_itself_and_the_next_run_commits(house, there):
+    """Nobody asks the cluster to end it: its lease is lost. Its task fails at once, with the reason of the closing."""
     drill = house.pipeline("overtaken", slow=True, pause=2)
     run_id = drill.trigger()
     wait_for(drill.reads, "Spark reads", 400)
+    wait_for(lambda: parts(there, TASK), "a task reads", 300)
     old = [psutil.Process(pid) for _, pid in parts(there, DRIVER)]
 
     drill.ask(
@@ -120,8 +121,10 @@ def test_a_driver_that_was_overtaken_ends_itself(house, there):
     )
     drill.mark.unlink()
 
-    assert psutil.wait_procs(old, 60)[1] == []
-    committed_once(drill, run_id)
+    assert psutil.wait_procs(old, 120)[1] == []
+    assert drill.over(run_id, seconds=300) == "failed"
+    committed_nothing(drill, "by the test")
+    committed_once(drill, drill.trigger(), tries=2)
 
 
 def test_a_task_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_commits(house, there):
@@ -132,7 +135,7 @@ def test_a_task_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged
     house.api.mark(drill.name, run_id, "stage", "failed")
 
     wait_for(lambda: not parts(there, DRIVER), "the driver ends", 120)
-    ended_by_a_person(drill)
+    committed_nothing(drill, BY_A_PERSON)
 
     drill.mark.unlink()
-    committed_once(drill, drill.trigger())
+    committed_once(drill, drill.trigger(), tries=2)
