@@ -40,7 +40,7 @@ def a_house_far_away(servers, home: Path, file: Path, more: dict[str, str]) -> I
 
 def committed_once(drill: Scheduled, run_id: str, tries: int | None = None) -> None:
     """Waits for the run's end. Its batch is committed, after so many attempts, and the table has each record once."""
-    assert drill.over(run_id, seconds=600) == "success"
+    assert drill.over(run_id, seconds=1200) == "success"
     ((state, attempts),) = drill.batches()
     assert state == "committed"
     assert tries in (None, attempts)

@@ -73,7 +73,7 @@ def test_a_dags_batch_is_staged_on_the_cluster_and_no_password_is_left_there(hou
     with CommandLines() as lines, Environments("SPARK_LOCAL_DIRS=" + str(there.folder / "local")) as environments:
         drill = house.pipeline("far", slow=True)
         run_id = drill.trigger()
-        wait_for(drill.reads, "Spark reads", 400)
+        wait_for(drill.reads, "Spark reads", 900)
         shown = pages(there)
         assert "lockstep far" in shown
         drill.mark.unlink()
@@ -94,7 +94,7 @@ def test_a_dags_batch_is_staged_on_the_cluster_and_no_password_is_left_there(hou
 def test_a_part_of_the_cluster_that_is_killed_costs_and_doubles_nothing(house, there, victim):
     drill = house.pipeline(f"without_{victim[-6:].lower()}", slow=True)
     run_id = drill.trigger()
-    wait_for(drill.reads, "Spark reads", 400)
+    wait_for(drill.reads, "Spark reads", 900)
     wait_for(lambda: parts(there, TASK), "a task reads", 300)
 
     if victim == "worker":
@@ -111,7 +111,7 @@ def test_a_driver_whose_attempt_was_closed_ends_itself_and_the_next_run_commits(
     """Nobody asks the cluster to end it: its lease is lost. Its task fails at once, with the reason of the closing."""
     drill = house.pipeline("overtaken", slow=True, pause=2)
     run_id = drill.trigger()
-    wait_for(drill.reads, "Spark reads", 400)
+    wait_for(drill.reads, "Spark reads", 900)
     wait_for(lambda: parts(there, TASK), "a task reads", 300)
     old = [psutil.Process(pid) for _, pid in parts(there, DRIVER)]
 
@@ -121,7 +121,7 @@ def test_a_driver_whose_attempt_was_closed_ends_itself_and_the_next_run_commits(
     )
     drill.mark.unlink()
 
-    assert psutil.wait_procs(old, 120)[1] == []
+    assert psutil.wait_procs(old, 300)[1] == []
     assert drill.over(run_id, seconds=300) == "failed"
     committed_nothing(drill, "by the test")
     committed_once(drill, drill.trigger(), tries=2)
@@ -130,11 +130,11 @@ def test_a_driver_whose_attempt_was_closed_ends_itself_and_the_next_run_commits(
 def test_a_task_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_commits(house, there):
     drill = house.pipeline("ended_by_a_person", slow=True)
     run_id = drill.trigger()
-    wait_for(drill.reads, "Spark reads", 400)
+    wait_for(drill.reads, "Spark reads", 900)
     wait_for(lambda: parts(there, TASK), "a task reads", 300)
     house.api.mark(drill.name, run_id, "stage", "failed")
 
-    wait_for(lambda: not parts(there, DRIVER), "the driver ends", 120)
+    wait_for(lambda: not parts(there, DRIVER), "the driver ends", 300)
     committed_nothing(drill, BY_A_PERSON)
 
     drill.mark.unlink()

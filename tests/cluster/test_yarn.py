@@ -68,8 +68,8 @@ def reading(house, yarn, mode: str, name: str):
     """Starts a slow run in this mode. Returns it and its id once a task on an executor reads."""
     drill = house.pipeline(name, slow=True, spark=CONNECTIONS[mode])
     run_id = drill.trigger()
-    wait_for(drill.reads, "Spark reads", 300)
-    wait_for(lambda: yarn.parts(TASK), "a task reads", 120)
+    wait_for(drill.reads, "Spark reads", 900)
+    wait_for(lambda: yarn.parts(TASK), "a task reads", 300)
     return drill, run_id
 
 
@@ -142,7 +142,7 @@ def test_a_run_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_
     drill, run_id = reading(house, yarn, "cluster", "ended_by_a_person")
     house.api.mark(drill.name, run_id, "stage", "failed")
 
-    wait_for(lambda: not yarn.parts(MASTERS["cluster"]), "the application ends", 120)
+    wait_for(lambda: not yarn.parts(MASTERS["cluster"]), "the application ends", 300)
     committed_nothing(drill, BY_A_PERSON)
 
     drill.mark.unlink()
