@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from support.scenes.drill import said
+from lockstep.dev.servers import processes
+from support.scenes.drill import said, wait_stopped
+from support.servers.scheduled import wait_for
 
-pytestmark = pytest.mark.long
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 # Fails unless the executors have imported us out of what was sent. The rules are imported there, not on the driver.
 WITNESS = """
 from pyspark.sql import functions as F
@@ -27,6 +33,11 @@ def transform(records):
             raise RuntimeError(f"{WORD} of {lockstep.__file__}")
         return id
     return records.withColumn("id", with_place("id"))
+"""
+# Makes files of a shuffle, which their executor must outlive.
+SHUFFLED = """
+def transform(records):
+    return records.repartition(3, "id")
 """
 
 
@@ -69,6 +80,46 @@ def test_a_driver_killed_while_its_executors_read_is_followed_by_another(on_clus
 
     assert on_cluster.run("--until-idle", "--take-over", "--spark")["committed"] == [1]
     assert on_cluster.violations() == []
+
+
+def test_executors_that_go_away_between_two_batches_come_back_for_the_second(
+    on_cluster, cluster, monkeypatch, tmp_path
+):
+    """The driver stands still before the first commit, so Spark takes its idle executors away."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.dynamicAllocation.enabled true\n"
+        "spark.dynamicAllocation.shuffleTracking.enabled true\n"
+        "spark.dynamicAllocation.shuffleTracking.timeout 1s\n"
+        "spark.dynamicAllocation.executorIdleTimeout 1s\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    folder = on_cluster.home / "drill"
+    definition = folder / "__init__.py"
+    definition.write_text(definition.read_text().replace("records=200", "records=100"))
+    (folder / "transform.py").write_text(SHUFFLED)
+    first = started(cluster)
+
+    process = on_cluster.start("--until-idle", "--spark", fault="stage.done=stop")
+    wait_stopped(process, 600)
+    before = started(cluster)
+    wait_for(lambda: not executors(cluster), "the idle executors are gone", 120)
+    process.send_signal(signal.SIGCONT)
+
+    assert said(process, 600)["committed"] == [1, 2]
+    assert len(first) < len(before) < len(started(cluster)), "executors of the second batch are others"
+    assert on_cluster.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
+    assert on_cluster.violations() == []
+
+
+def executors(cluster) -> list[int]:
+    """Returns the processes of executors that run now."""
+    running = [pid for number in (1, 2) for pid in cluster.family(number)]
+    return [pid for pid in running if "CoarseGrainedExecutorBackend" in processes.command_line(pid)]
+
+
+def started(cluster) -> set[Path]:
+    """Returns the folders of all executors that were ever started."""
+    return {path for path in (cluster.folder / "work").glob("app-*/*") if path.is_dir()}
 
 
 def reading(cluster, process) -> int:
