@@ -203,10 +203,8 @@ def work(house: Airflow, stack: Stack, topics: dict[str, str], partitions: int, 
         if sorted(found) != sorted(active):
             raise SystemExit(f"others have committed, too: {set(found) - set(active)}")
         for name in active:
-            ((rows, distinct),) = ask(
-                conn,
-                f"select count(*) as rows, count(distinct _stream) as streams from public.{name} where order_id like '{word}-%'",
-            )
+            counted = f"select count(*) as rows, count(distinct _stream) as streams from public.{name}"
+            ((rows, distinct),) = ask(conn, f"{counted} where order_id like '{word}-%'")
             if (rows, distinct) != (partitions, partitions):
                 raise SystemExit(f"{name}: {rows} rows of {distinct} partitions, {partitions} were sent")
     while {run["dag_run_id"]: run["state"] for run in api.runs("fleet")}[run_id] not in {"success", "failed"}:
