@@ -302,7 +302,11 @@ MUTANTS = [
         "a log line quotes values",
         "the key would stand in logs, where erase finds nothing",
         (f"{QUIET}[trigger-per batch]",),
-        Edit("adapters/postgres_words.py", "    if isinstance(error, IntegrityError | ProgramLimitExceeded):\n", "    if True:\n"),
+        Edit(
+            "adapters/postgres_words.py",
+            "    if isinstance(error, IntegrityError | ProgramLimitExceeded):\n",
+            "    if True:\n",
+        ),
         long=True,
     ),
     one(

@@ -7,7 +7,7 @@ import random
 from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg2
 import pytest
@@ -16,9 +16,6 @@ from lake.keyed.conftest import InKeyed
 from lockstep.core.pipeline.columns import parse_columns
 from lockstep.engine.driver_first import engine_of
 from lockstep.steps.proof.verify import verify
-
-if TYPE_CHECKING:
-    from lockstep.core.engine import Engine
 
 KEY = tuple("abcdefghij")
 NAMED = (
@@ -73,7 +70,7 @@ class InOdd(InKeyed):
     """The drill into two tables, with records of a decoder that gives any value."""
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Any:
         return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None)
 
     def produce(self, count: int) -> None:

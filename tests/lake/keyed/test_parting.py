@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestWriterV2
 from pyiceberg.typedef import Record
 
@@ -201,7 +201,9 @@ def test_a_text_that_has_no_bounds_hides_no_row_of_its_file(tmp_path, odd):
     table = in_parts(table, [row("a", 1), row("b", 2)], [row("A", 3), row("c", 4), row(odd, 5)], [row(None, 6)])
     for value in ("a", "A", "c", odd):
         assert [each["id"] for rows in table.rows_of(keys(table, value), ()) for each in rows.to_pylist()] == [value]
-        scanned = table.opened.scan(row_filter=EqualTo("id", value), selected_fields=("id", "_offset")).to_arrow()
+        scanned = table.opened.scan(
+            row_filter=EqualTo(Reference("id"), value), selected_fields=("id", "_offset")
+        ).to_arrow()
         assert scanned.column("id").to_pylist() == [value]
     assert [task.file.null_value_counts[table.ids["id"]] for task in table.opened.scan().plan_files()] == [1]
 

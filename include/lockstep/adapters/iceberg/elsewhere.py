@@ -73,7 +73,8 @@ class TableElsewhere(LakeTable):
 
         def open_file(number: int) -> AbstractContextManager[Any]:
             paths.append(f"{prefix}/{stem}-{number}.parquet")
-            return self._table.io.new_output(paths[-1]).create()
+            out: AbstractContextManager[Any] = self._table.io.new_output(paths[-1]).create()
+            return out
 
         with store_answers(self.name), CutFiles(arrival.batch_id, self.arrow_schema, open_file) as cut:
             for rows in (each for file in spooled for each in pq.ParquetFile(file).iter_batches()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -36,6 +37,11 @@ def upkeep_command(
     with closing(open_context()) as at:
         found = keep_tables(at.conn, pipeline, at.broker.view, wanted)
     document = {"pipeline": name, "dry_run": dry_run, "tables": [asdict(kept) for kept in found]}
-    show(document, as_json, lambda: [say(line) for kept in found for line in kept.lines()])
+
+    def say_lines() -> None:
+        for line in chain.from_iterable(kept.lines() for kept in found):
+            say(line)
+
+    show(document, as_json, say_lines)
     if any(kept.left for kept in found):
         raise typer.Exit(1)

@@ -160,7 +160,7 @@ def ways_to_others(environ: Environ) -> dict[str, ServerPath]:
     from lockstep.adapters.connection.dsn import way_to
 
     given, found = settings_of(environ), dict[str, ServerPath]()
-    addressed = {
+    addressed: dict[str, tuple[str, ...]] = {
         LAKE_CONFIG: (given.lake_options, ENDPOINT),
         REGISTRY_OPTIONS: (given.registry_options, REGISTRY_ISSUER),
     }
