@@ -19,8 +19,8 @@ def last_line(error: Exception) -> str:
 def without_values(error: DatabaseError) -> tuple[str, str]:
     """Returns the text of a server's error for the log, and the words that may quote values of rows.
 
-    The server's first line names constraints and columns when one of these is violated, and sizes when a row is too big
-    for a page or an index. Other errors quote values.
+    The first line names constraints and columns if one of these is violated. It names sizes if a row is too large for a
+    page or an index. Other errors quote values.
     """
     said, more = error.diag.message_primary or "", error.diag.message_detail or ""
     if isinstance(error, IntegrityError | ProgramLimitExceeded):

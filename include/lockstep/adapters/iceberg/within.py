@@ -59,7 +59,7 @@ def file_of_table(io: Any, metadata: Any, path: str) -> DataFile:
 
 
 def _without_bounds(footer: pq.FileMetaData) -> set[str]:
-    """Returns the columns with values that some part has no bounds for, such as a text of more than 4,096 bytes."""
+    """Returns the columns that have values without bounds in some part. A text of more than 4,096 bytes has none."""
     found = set()
     for part in map(footer.row_group, range(footer.num_row_groups)):
         for column in map(part.column, range(part.num_columns)):
