@@ -202,7 +202,8 @@ def test_a_text_that_has_no_bounds_hides_no_row_of_its_file(tmp_path, odd):
     for value in ("a", "A", "c", odd):
         assert [each["id"] for rows in table.rows_of(keys(table, value), ()) for each in rows.to_pylist()] == [value]
         scanned = table.opened.scan(
-            row_filter=EqualTo(term=Reference("id"), value=value), selected_fields=("id", "_offset")
+            row_filter=EqualTo(term=Reference("id"), value=value),
+            selected_fields=("id", "_offset"),  # type: ignore[arg-type]
         ).to_arrow()
         assert scanned.column("id").to_pylist() == [value]
     assert [task.file.null_value_counts[table.ids["id"]] for task in table.opened.scan().plan_files()] == [1]
