@@ -201,10 +201,8 @@ def test_a_text_that_has_no_bounds_hides_no_row_of_its_file(tmp_path, odd):
     table = in_parts(table, [row("a", 1), row("b", 2)], [row("A", 3), row("c", 4), row(odd, 5)], [row(None, 6)])
     for value in ("a", "A", "c", odd):
         assert [each["id"] for rows in table.rows_of(keys(table, value), ()) for each in rows.to_pylist()] == [value]
-        scanned = table.opened.scan(
-            row_filter=EqualTo(term=Reference("id"), value=value),
-            selected_fields=("id", "_offset"),  # type: ignore[arg-type]
-        ).to_arrow()
+        the_same = EqualTo(term=Reference("id"), value=value)  # type: ignore[arg-type]
+        scanned = table.opened.scan(row_filter=the_same, selected_fields=("id", "_offset")).to_arrow()
         assert scanned.column("id").to_pylist() == [value]
     assert [task.file.null_value_counts[table.ids["id"]] for task in table.opened.scan().plan_files()] == [1]
 
