@@ -34,9 +34,11 @@ TARGET = """create table public.{name} (_batch int8 not null, _offset int8 not n
 WAYS = {"per batch": ("PerBatch", ""), "per partition": ("PerPartition", ""), "written once": ("PerBatch", "_rows")}
 ONCE = "written once"
 LOOKS = 200  # rows that are looked up by their key
-READERS = {  # what a reader asks: of all rows, and of a row by its key
+PREPARED = "prepare looked (int4, int8) as select * from {table} where _stream = $1 and _offset = $2"
+READERS = {  # what a reader asks: of all rows, and of a row by its key, by a statement that is planned each time or once
     "scan": "select count(*), sum(n) from {table}",
     "look": "select * from {table} where _stream = %s and _offset = %s",
+    "look, prepared": "execute looked (%s, %s)",
 }
 
 
@@ -76,15 +78,18 @@ def readers(place: Place, records: int) -> dict[str, list[float]]:
                 cur.execute("insert into lockstep.hidden_batch values (9999, %s)", (f"public.{name}_rows",))
             for kind, query in READERS.items():
                 pairs = [
-                    _seconds(cur, kind, query.format(table=f"public.{name}"), records)
-                    / _seconds(cur, kind, query.format(table=f"public.{name}_rows"), records)
+                    _seconds(cur, kind, query, f"public.{name}", records)
+                    / _seconds(cur, kind, query, f"public.{name}_rows", records)
                     for _ in range(7)
                 ]
                 found[f"{kind}, {'one batch' if is_hidden else 'nothing'} hidden"] = pairs
     return found
 
 
-def _seconds(cur: Any, kind: str, query: str, records: int) -> float:
+def _seconds(cur: Any, kind: str, query: str, table: str, records: int) -> float:
+    if kind == "look, prepared":
+        cur.execute("deallocate all; " + PREPARED.format(table=table))
+    query = query.format(table=table)
     begin = time.perf_counter()
     for number in range(1 if kind == "scan" else LOOKS):
         cur.execute(query, None if kind == "scan" else (1, number * records // LOOKS // 4))
@@ -110,7 +115,7 @@ def main() -> int:
             for part, pairs in ratios_of_rounds(costs[ONCE], costs[other]):
                 print(f"{ONCE} : {other:<14}{part:<8} {statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     for what, pairs in asked.items():
-        print(f"view : table   {what:<26}{statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
+        print(f"view : table   {what:<32}{statistics.median(pairs):.2f}   {[round(p, 2) for p in pairs]}")
     print(f"load {os.getloadavg()[0]:.1f}")
     return 0
 
