@@ -43,10 +43,10 @@ def said(monkeypatch, caplog):
     """Returns `said(batch)`: the messages of a log of this batch, as `commit` writes them."""
     at = SimpleNamespace(conn=None)
 
-    def of(batch: dict) -> list[str]:
+    def of(batch: dict, dag_id: str = "orders_history") -> list[str]:
         monkeypatch.setattr(logs, "transaction", lambda *_: nullcontext())
         monkeypatch.setattr(logs.reading, "read_batch", lambda *_: batch)
-        monkeypatch.setattr(logs, "get_current_context", lambda: {"ti": SimpleNamespace(dag_id="a dag")})
+        monkeypatch.setattr(logs, "get_current_context", lambda: {"ti": SimpleNamespace(dag_id=dag_id)})
         monkeypatch.setattr(logs.conf, "get", lambda *_, **__: "https://airflow.example.org/")
         with caplog.at_level(logging.INFO):
             logs.say_batch(at, "commit", 7)  # type: ignore[arg-type]
@@ -62,13 +62,18 @@ def test_a_committed_batch_is_told_in_lines_and_in_one_line_of_json(said):
         "  stage 8.9 s, validate 2.8 s, commit 0.2 s",
         "  partition    offsets    delivered  written  rejected  filtered",
         "  orders.v1-0  [0, 1002)       1002      997         5         0",
-        "  page: https://airflow.example.org/lockstep/dags/a%20dag/batches/7",
+        "  page: https://airflow.example.org/lockstep/dags/orders_history/batches/7",
     ]
     assert document.startswith('{"lockstep": 1, "step": "commit", "pipeline": "orders", "batch": 7,')
     found = json.loads(document)
     assert found["ranges"] == [{name: value for name, value in RANGE.items() if name != "attempt"}]
     assert (found["attempt"], found["rows_written"], found["rows_rejected"]) == (9, 997, 5)
     assert found["seconds"] == {"stage": 8.9, "validate": 2.8, "commit": 0.2}
+
+
+def test_the_page_of_a_batch_of_a_fleet_is_that_of_its_pipeline(said):
+    *_, page, _document = said(BATCH, "a fleet")
+    assert page == "  page: https://airflow.example.org/lockstep/dags/orders/batches/7"
 
 
 def test_a_planned_batch_has_no_counts_and_the_state_of_its_attempt(said):

@@ -112,7 +112,10 @@ def suppressed(line: ManifestLine, rows: Sequence[int], records: int) -> Manifes
 
 
 def require_alike(
-    where: str, lines: Sequence[ManifestLine], tables: Sequence[str], found: Mapping[tuple[int, int], tuple[int, int]]
+    batch_id: int,
+    lines: Sequence[ManifestLine],
+    tables: Sequence[str],
+    found: Mapping[tuple[int, int], tuple[int, int]],
 ) -> None:
     """Refuses other rows in one table than in another, where each record gives one row to each of them.
 
@@ -126,9 +129,9 @@ def require_alike(
         if set(counts) != {(records, counts[0][1])}:
             told = ", ".join(f"{table} has {n} (sum {sum_})" for table, (n, sum_) in zip(tables, counts, strict=True))
             raise BadData(
-                f"{where}, stream {stream_id}: {records} records give one row to each table, and by number and sum of "
+                f"batch {batch_id}, stream {stream_id}: {records} records give one row to each table, and by number and sum of "
                 f"offsets {told}",
-                next_command=f"lockstep {where}",
+                next_command=f"lockstep batch {batch_id}",
             )
 
 

@@ -136,7 +136,7 @@ def _counted(
     found = staged_together(staged, lambda place, task, stream: (place, stream) if task in winners else None)
     if folder.fans_out:
         counts = {where: (its.rows, its.offsets) for where, its in found.items()}
-        require_alike(f"batch {attempt.batch_id}", lines, [t.table for t in folder.pipeline.targets], counts)
+        require_alike(attempt.batch_id, lines, [t.table for t in folder.pipeline.targets], counts)
     return lines, found
 
 
