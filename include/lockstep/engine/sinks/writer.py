@@ -144,14 +144,17 @@ class Writer:
 
     def _stage(self, cur: Any, batches: Iterable[pa.RecordBatch], so_far: int = 0) -> None:
         """Copies rows into each staging table that takes them. Rejects go into the first target's alone."""
-        tables = (self.table,) if self.fan_out is None else self.fan_out
-        if tables == (self.table,):
+        if self.fan_out is None:
             stage_rows(cur, self.table, batches, attempt_id())
-            return
-        for batch in batches:
-            for table, rows in portions(batch, self.table, tables):
-                stage_rows(cur, table, [rows], attempt_id(), so_far)
-            so_far += batch.num_rows
+        else:
+            _stage_each(cur, self.table, self.fan_out, batches, so_far)
+
+
+def _stage_each(cur: Any, first: str, tables: Sequence[str], batches: Iterable[pa.RecordBatch], so_far: int) -> None:
+    for batch in batches:
+        for table, rows in portions(batch, first, tables):
+            stage_rows(cur, table, [rows], attempt_id(), so_far)
+        so_far += batch.num_rows
 
 
 def portions(batch: pa.RecordBatch, first: str, tables: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

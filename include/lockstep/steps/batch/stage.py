@@ -90,8 +90,7 @@ def stage(
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
             lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
-            streams = [item.stream_id for item in work.ranges]
-            each = found if folder.fans_out else None
+            streams, each = [item.stream_id for item in work.ranges], found if folder.fans_out else None
             target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines, each)
             attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
         reach("stage.done")
@@ -113,10 +112,7 @@ def _read(
 def _counted(
     cur: Any, folder: PipelineFolder, attempt: AttemptId, lines: Sequence[ManifestLine], held: FilesOfTasks
 ) -> tuple[Sequence[ManifestLine], Mapping[tuple[int, int], Staged]]:
-    """Counts what is staged, or held by files, and keeps the winners' lines if they agree with it.
-
-    Returns the lines, and what is there by (place, stream).
-    """
+    """Keeps the winners' lines if they agree with what is staged, or held by files. Returns it by (place, stream), too."""
     places = range(len(folder.pipeline.targets))
     if sum(line.rows for line in lines) >= MANY:
         for place in places:
