@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Partition
 
+from lockstep.adapters.iceberg.data_file import RowGroups
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.engine.kafka_ranges import KafkaRanges
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter(Writer):
-    """The destination of a task's rows: a file of the folder `table`, with the compression of the lake's files."""
+    """The destination of a task's rows: a file of the folder `table`, in groups of rows as the lake's files have them."""
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes decoded records, and reports none of them. A part that is left to Spark has a line."""
@@ -48,8 +49,8 @@ class ParquetWriter(Writer):
         names = [*self.columns, "_stream", "_offset"]
         for batch in join_decoded(batches):
             some = batch.select(names)
-            out = out or pq.ParquetWriter(f"{self.table}/{uuid4()}.parquet", some.schema, compression="zstd")
-            out.write_batch(some)
+            out = out or RowGroups(f"{self.table}/{uuid4()}.parquet", some.schema)
+            out.write(some)
         if out:
             out.close()
         yield pa.RecordBatch.from_pylist([], schema=SOURCE_LINE_SCHEMA)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from contextlib import nullcontext
-from datetime import UTC
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockstep.adapters.iceberg import data_file
+from lockstep.adapters.iceberg import data_file, values
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import doubled, stream_sums
 from lockstep.adapters.iceberg.values import value_digests
@@ -92,6 +93,41 @@ def test_texts_of_every_size_have_a_digest(size):
     first = total(batch(rows, streams=4))
     assert len(set(first.values())) == 4
     assert total(batch([*rows[:3], {"text": f"{letters}y"}], streams=4))[3] != first[3]
+
+
+ODD, WORD = 0x9E3779B97F4A7C15, 2**64
+
+
+def spread(word: int) -> int:
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        word = (word ^ (word >> shift)) * factor % WORD
+    return word
+
+
+def of_text(text: bytes) -> int:
+    powers = [pow(ODD, place + 1, WORD) for place in range(len(text))]
+    return spread((sum(map(operator.mul, text, powers)) + len(text) * 0xBF58476D1CE4E5B9) % WORD)
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.none() | st.binary(max_size=40), min_size=1, max_size=30), cut=st.integers(0, 5))
+def test_a_text_has_the_number_that_its_letters_and_their_places_give(texts, cut):
+    """A ledger keeps these numbers, so no other way to them may change one."""
+    column = pa.array(texts, pa.binary()).slice(cut)
+    wanted = [int(values.NULL_WORD) if text is None else of_text(text) for text in texts[cut:]]
+    assert values.words_of(column).tolist() == wanted
+    if None not in texts[cut:]:
+        texts_of = values._texts  # noqa: SLF001 - beside the way by distinct values
+        assert texts_of(column).tolist() == wanted
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(values, "FEW_LENGTHS", 0)
+            assert texts_of(column).tolist() == wanted
+
+
+def test_the_digest_of_a_row_stays_as_a_ledger_keeps_it():
+    row = {"text": "ä€", "bytes": b"\x00", "whole": -1, "big": 2**62, "yes": True, "real": 0.5, "single": -0.25}
+    row |= {"money": Decimal("-1.5"), "day": date(1969, 12, 31), "at": datetime(2026, 5, 1, 12, tzinfo=UTC)}
+    assert total(batch([row, {}], streams=1)) == {0: 13930701365072550493}
 
 
 def test_sums_are_exact_and_a_doubled_place_is_found():

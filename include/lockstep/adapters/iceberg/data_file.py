@@ -6,7 +6,7 @@ Tasks use it, and have no pyiceberg.
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lockstep.core.lake.lake_options import LakeOptions
+
+GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
 
 
 class DataFile:
@@ -44,12 +46,12 @@ class DataFile:
             )
         with self._taken():
             self._out = self.place.fs.open_output_stream(self.place.unfinished.path)
-            self._writer = pq.ParquetWriter(self._out, schema, compression="zstd")
+            self._writer = RowGroups(self._out, schema)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows, with exactly the file's schema."""
         with self._taken():
-            self._writer.write_batch(rows)
+            self._writer.write(rows)
         self.rows += rows.num_rows
 
     def close(self) -> None:
@@ -77,6 +79,32 @@ class DataFile:
             why = answer.why if answer else (self._options or configured_lake()).hidden(str(error))
             command = answer.next_command if answer else folder_command(error)
             raise ConnectionError(f"{self.address}: {why}  Next: {command}") from None
+
+
+class RowGroups:
+    """Writes Parquet in groups of many rows, but of few bytes: readers take large groups faster, and they are smaller."""
+
+    def __init__(self, sink: Any, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Adds rows, with exactly the file's schema."""
+        self._held.append(rows)
+        self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._end_group()
+
+    def close(self) -> None:
+        """Writes the last group, and the footer."""
+        if self._held:
+            self._end_group()
+        self._writer.close()
+
+    def _end_group(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._held))
+        self._held, self._rows, self._bytes = [], 0, 0
 
 
 class CutFiles:
@@ -107,9 +135,9 @@ class CutFiles:
         if not self.count or self._held >= ROWS_PER_FILE:
             self._open.close()
             sink = self._open.enter_context(self._open_file(self.count))
-            self._writer = self._open.enter_context(pq.ParquetWriter(sink, self._schema, compression="zstd"))
+            self._writer = self._open.enter_context(closing(RowGroups(sink, self._schema)))
             self._held, self.count = 0, self.count + 1
-        self._writer.write_batch(rows)
+        self._writer.write(rows)
         self._held += rows.num_rows
 
     def _require_new_keys(self, rows: pa.RecordBatch) -> None:

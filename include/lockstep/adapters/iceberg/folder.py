@@ -94,6 +94,8 @@ def _places(rows: pa.RecordBatch, stream: int) -> Any:
 def doubled(parts: Collection[Any]) -> tuple[int, int] | None:
     """Returns an (offset, ordinal) that two rows of these have, or None if each has its own."""
     together = np.concatenate([*parts], axis=1)
+    if (np.diff(together[0]) > 0).all():  # as a log delivers them
+        return None
     order = np.lexsort(together[::-1])
     sorted_ = together[:, order]
     same = (sorted_[:, 1:] == sorted_[:, :-1]).all(axis=0)

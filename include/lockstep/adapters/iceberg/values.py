@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Words = np.ndarray[Any, np.dtype[np.uint64]]
+    Letters = np.ndarray[Any, np.dtype[np.uint8]]
+    Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 NULL_WORD = np.uint64(0xD6E8FEB86659FD93)
 LONG_TEXT_BYTES = 2**16  # a longer text has a hash of its own
 TEXTS_AT_ONCE_BYTES = 2**20
+FEW_LENGTHS = 32  # of the texts of a column. With more of them, one sum over all letters is quicker
+SAMPLE = 256  # texts that say if a column repeats its values
 LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -55,6 +59,8 @@ def _of_values(column: pa.Array) -> Words:
     if column.null_count == len(column):
         return np.zeros(len(column), np.uint64)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        if not column.null_count and _is_seldom_repeated(column):
+            return _texts(column.cast(pa.binary()))
         codes = column.dictionary_encode()
         texts = _texts(codes.dictionary.cast(pa.binary()))
         words: Words = texts[codes.indices.fill_null(0).to_numpy(zero_copy_only=False)]
@@ -74,6 +80,11 @@ def _of_values(column: pa.Array) -> Words:
     return whole
 
 
+def _is_seldom_repeated(column: pa.Array) -> bool:
+    sample = column.slice(0, SAMPLE)
+    return 2 * len(sample.unique()) > len(sample)
+
+
 def _texts(values: pa.Array) -> Words:
     """Returns a number for each text, none of which is null."""
     lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -85,15 +96,38 @@ def _texts(values: pa.Array) -> Words:
         found = np.array([_long(value) if value is not None else 0 for value in _only(values, is_long)], np.uint64)
         short = pc.if_else(pa.array(is_long), pa.scalar(b""), values)
         return np.where(is_long, found, _texts(short))
-    ends = np.cumsum(lengths)
     _, offsets, data = values.buffers()
-    begin = np.frombuffer(offsets, np.int32)[values.offset] if len(values) else 0
-    size = int(ends[-1]) if len(ends) else 0
+    begin = int(np.frombuffer(offsets, np.int32)[values.offset]) if len(values) else 0
+    size = int(lengths.sum())
     letters = np.frombuffer(data, np.uint8)[begin : begin + size] if size else np.zeros(0, np.uint8)
-    places = np.arange(size) - np.repeat(ends - lengths, lengths)
-    powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, ODD))
+    counts = np.bincount(lengths, minlength=1)
+    powers = np.cumprod(np.full(len(counts), ODD), dtype=np.uint64)
+    by_length = _sums_by_length if np.count_nonzero(counts) <= FEW_LENGTHS else _sums_of_all
+    return mixed(by_length(letters, lengths, powers) + lengths.astype(np.uint64) * SPREAD[0])
+
+
+def _sums_by_length(letters: Letters, lengths: Lengths, powers: Words) -> Words:
+    """Returns the sum of each text's letters by their powers. Texts of one length are a matrix."""
+    sums, begins = np.zeros(len(lengths), np.uint64), np.cumsum(lengths) - lengths
+    for length in np.flatnonzero(np.bincount(lengths)):
+        where = np.flatnonzero(lengths == length)
+        if len(where) == len(lengths):
+            matrix = letters.reshape(len(lengths), length)
+        else:
+            matrix = letters[begins[where, None] + np.arange(length)]
+        sums[where] = sum(
+            (matrix[:, place] * powers[place] for place in range(length)), start=np.zeros(len(where), np.uint64)
+        )
+    return sums
+
+
+def _sums_of_all(letters: Letters, lengths: Lengths, powers: Words) -> Words:
+    """Returns the same sums as differences of one sum over all letters."""
+    ends = np.cumsum(lengths)
+    places = np.arange(len(letters)) - np.repeat(ends - lengths, lengths)
     summed = np.concatenate([np.zeros(1, np.uint64), np.cumsum(letters * powers[places], dtype=np.uint64)])
-    return mixed(summed[ends] - summed[ends - lengths] + lengths.astype(np.uint64) * SPREAD[0])
+    differences: Words = summed[ends] - summed[ends - lengths]
+    return differences
 
 
 def _only(values: pa.Array, wanted: np.ndarray[Any, Any]) -> list[bytes | None]:
@@ -106,6 +140,9 @@ def _long(value: bytes) -> int:
 
 def mixed(words: Words) -> Words:
     """Spreads each bit over all others."""
-    words = (words ^ (words >> np.uint64(30))) * SPREAD[0]
-    words = (words ^ (words >> np.uint64(27))) * SPREAD[1]
-    return words ^ (words >> np.uint64(31))
+    words = words ^ (words >> np.uint64(30))
+    words *= SPREAD[0]
+    words ^= words >> np.uint64(27)
+    words *= SPREAD[1]
+    words ^= words >> np.uint64(31)
+    return words
