@@ -159,7 +159,7 @@ class RememberedEngine:
             task=task,
             stream_id=item.stream_id,
             delivered=len(records),
-            written=len(records) - rejected if targets == 1 else 0,  # of several the driver counts
+            written=len(records) - rejected if targets == 1 or self.folder.fans_out else 0,  # others the driver counts
             rejected=rejected,
             rows=(len(records) - rejected) * targets,
             rows_of=(len(records) - rejected,) * targets if targets > 1 else (),

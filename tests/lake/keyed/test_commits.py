@@ -51,7 +51,7 @@ def compacted(keyed: Any) -> None:
     path = f"{prefix_of(table.location, 0, 0)}/{uuid4()}.parquet"
     if rows:
         table.write(path, pa.Table.from_batches(rows).cast(table.arrow_schema))
-    after, _ = table._prepared(str(uuid4()), drops, [path] if rows else [], {})  # noqa: SLF001
+    after, *_ = table._prepared(str(uuid4()), drops, [path] if rows else [], {})  # noqa: SLF001
     moved_to(keyed, after, table.address)
 
 
@@ -181,12 +181,13 @@ def test_kills_at_every_point_with_a_compactor_beside_lose_and_double_no_key(key
             pass
         return {}
 
-    over = threading.Event()
+    over, compactions = threading.Event(), list[int]()
 
     def compact() -> None:
         while not over.wait(0.5):
             with AT_WORK, suppress(AssertionError):  # a commit may come first
                 compacted(keyed)
+                compactions.append(1)
 
     stranger = threading.Thread(target=compact, daemon=True)
     stranger.start()
@@ -202,6 +203,7 @@ def test_kills_at_every_point_with_a_compactor_beside_lose_and_double_no_key(key
     assert Child.fork(tmp_path / "last", None, work).wait().kind == "ok"
     over.set()
     stranger.join(60)
+    assert compactions
     assert keyed.rows() == keyed.in_database()
     assert len(keyed.rows()) == len({row[4] for row in keyed.rows()}) > 0
     lanes = dict(keyed.drill.ask("select lane, count(*) from lockstep.batch where state = 'committed' group by 1"))
