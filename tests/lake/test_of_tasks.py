@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake.conftest import InProcess
+from lake.test_verify import led_to, with_other_values
 from lockstep.adapters.iceberg import data_file
 from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadData, Refusal
@@ -201,8 +202,7 @@ def test_a_value_that_a_stranger_changes_is_found_by_the_digest_of_what_the_task
     from lockstep.steps.lake.copy_tables import AS_WRITTEN  # noqa: PLC0415 - the extra may be missing
 
     of_tasks.drain()
-    (path, *_), *_ = of_tasks.table().files()
-    with_another_value(there(of_tasks, path))
+    led_to(of_tasks, with_other_values(of_tasks.table()))
     found = verify(of_tasks.at.conn, of_tasks.at.broker, of_tasks.folder, deep=False)
     assert {check.name for check in found if not check.ok} == {AS_WRITTEN}
 
@@ -223,7 +223,7 @@ def test_a_machine_that_does_not_see_the_lake_says_so(of_tasks, monkeypatch):
     from lockstep.steps.batch import stage as stages  # noqa: PLC0415 - its folder is not made here
 
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(stages, "make_folder", lambda _: None)
+        elsewhere.setattr(stages, "make_folders", lambda _: None)
         with pytest.raises(Refusal, match="mount the lake's folder on each machine of Spark"):
             of_tasks.run()
     of_tasks.drain()
