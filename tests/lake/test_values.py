@@ -120,7 +120,7 @@ def test_a_text_has_the_number_that_its_letters_and_their_places_give(texts, cut
         texts_of = values._texts  # noqa: SLF001 - beside the way by distinct values
         assert texts_of(column).tolist() == wanted
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(values, "FEW_LENGTHS", 0)
+            patch.setattr(values, "LETTERS_A_STEP", 0)
             assert texts_of(column).tolist() == wanted
 
 

@@ -26,7 +26,7 @@ SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 NULL_WORD = np.uint64(0xD6E8FEB86659FD93)
 LONG_TEXT_BYTES = 2**16  # a longer text has a hash of its own
 TEXTS_AT_ONCE_BYTES = 2**20
-FEW_LENGTHS = 32  # of the texts of a column. With more of them, one sum over all letters is quicker
+LETTERS_A_STEP = 200  # that one sum over all letters takes in the time of a step of a matrix
 SAMPLE = 256  # texts that say if a column repeats its values
 LOW = np.uint64(0xFFFFFFFF)
 
@@ -102,14 +102,18 @@ def _texts(values: pa.Array) -> Words:
     letters = np.frombuffer(data, np.uint8)[begin : begin + size] if size else np.zeros(0, np.uint8)
     counts = np.bincount(lengths, minlength=1)
     powers = np.cumprod(np.full(len(counts), ODD), dtype=np.uint64)
-    by_length = _sums_by_length if np.count_nonzero(counts) <= FEW_LENGTHS else _sums_of_all
-    return mixed(by_length(letters, lengths, powers) + lengths.astype(np.uint64) * SPREAD[0])
+    known = np.flatnonzero(counts)
+    if known.sum() * LETTERS_A_STEP <= size:
+        sums = _sums_by_length(letters, lengths, powers, known)
+    else:
+        sums = _sums_of_all(letters, lengths, powers)
+    return mixed(sums + lengths.astype(np.uint64) * SPREAD[0])
 
 
-def _sums_by_length(letters: Letters, lengths: Lengths, powers: Words) -> Words:
-    """Returns the sum of each text's letters by their powers. Texts of one length are a matrix."""
+def _sums_by_length(letters: Letters, lengths: Lengths, powers: Words, known: Lengths) -> Words:
+    """Returns the sum of each text's letters by their powers. Texts of one length are a matrix, with a step a letter."""
     sums, begins = np.zeros(len(lengths), np.uint64), np.cumsum(lengths) - lengths
-    for length in np.flatnonzero(np.bincount(lengths)):
+    for length in known:
         where = np.flatnonzero(lengths == length)
         if len(where) == len(lengths):
             matrix = letters.reshape(len(lengths), length)
