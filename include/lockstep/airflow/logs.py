@@ -13,7 +13,7 @@ from lockstep.adapters.airflow.names import conf
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.airflow import witness
 from lockstep.core.changes.row_changes import RowChange
-from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.proof import verdict
 from lockstep.core.states import BatchState
 from lockstep.core.text import json_plain
@@ -160,6 +160,6 @@ def _staged(at: Context, attempt: AttemptId, ranges: Iterable[dict[str, Any]]) -
 def _page(pipeline: str, batch_id: int) -> str:
     """Returns the address of the batch's page, below Airflow's own. If that is not set, returns the path alone."""
     dag_id = get_current_context()["ti"].dag_id
-    of = dag_id if dag_id.removesuffix(SUFFIX) == pipeline else pipeline  # the DAG of a fleet has no pages
+    of = dag_id if pipeline_of_dag(dag_id) == pipeline else pipeline  # the DAG of a fleet has no pages
     base = (conf.get("api", "base_url", fallback="") or "").rstrip("/")
     return f"{base}/lockstep/dags/{quote(of)}/batches/{batch_id}"

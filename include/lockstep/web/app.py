@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from lockstep.core.health.health import Health
-from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.names import SUFFIX, pipeline_of_dag
 from lockstep.core.text import printable_line
 from lockstep.web.headers import Guarded
 from lockstep.web.metrics import metrics
@@ -37,7 +37,7 @@ from lockstep.web.pages.pipelines_page import Shown, pipelines_page
 from lockstep.web.pages.record_page import record_page
 from lockstep.web.pages.run_page import facts_of_run, run_page
 from lockstep.web.pages.time_page import WINDOWS_TO_CHOOSE, TimeChoices, time_page
-from lockstep.web.place import pipeline_of_dag, require_pipeline
+from lockstep.web.place import require_pipeline
 from lockstep.web.refused import tell_people
 from lockstep.web.render import page
 

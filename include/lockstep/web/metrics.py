@@ -10,11 +10,12 @@ from lockstep.adapters.airflow.connections import connection_dsn
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.adapters.prometheus import exposition
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.ledger.views import overview
 from lockstep.steps.inspect.scrape import Scraper, Sources, scraped_ledger
 from lockstep.web.dags import known_dags
-from lockstep.web.place import POSTGRES_CONNECTION, pipeline_of_dag, reading_ledger, surveyed_connection
+from lockstep.web.place import POSTGRES_CONNECTION, reading_ledger, surveyed_connection
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -14,7 +14,7 @@ from lockstep.adapters.airflow.connections import connection_dsn, connection_env
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.context.environment import environment_set
 from lockstep.core.errors import Refusal
-from lockstep.core.pipeline.names import SUFFIX, UPKEEP_SUFFIX
+from lockstep.core.pipeline.names import SUFFIX
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.ledger.changes.forgotten import renamed
 from lockstep.ledger.migrate import require_migrated
@@ -129,11 +129,6 @@ def connection_results_elsewhere(pipeline: Pipeline) -> Results | None:
         environment_set(connection_environment(POSTGRES_CONNECTION, KAFKA_CONNECTION, store=pipeline.store)),
     ):
         return systems.results_elsewhere(pipeline)
-
-
-def pipeline_of_dag(dag_id: str) -> str:
-    """Returns the pipeline of a DAG: the live DAG has its name, others its name and `_history` or `-upkeep`."""
-    return dag_id.removesuffix(SUFFIX).removesuffix(UPKEEP_SUFFIX)
 
 
 def view_of(topic: str) -> tuple[TopicView | None, str | None]:

@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from lockstep.adapters.airflow.connections import kafka_variables
 from lockstep.core.errors import Refusal
 from lockstep.core.fleet.waking import WakingFacts, is_to_wake
-from lockstep.core.pipeline.names import Topics, source_of
+from lockstep.core.pipeline.names import chosen_topics, group_of, source_of
 from lockstep.core.settings import KAFKA_OPTIONS
 
 if TYPE_CHECKING:
@@ -74,19 +74,12 @@ def look_for_records(
     from lockstep.adapters.kafka.group import mirrored
 
     broker = _broker(variables["LOCKSTEP_KAFKA"], variables[KAFKA_OPTIONS])
-    match source:
-        case str():
-            names = [source]
-        case Topics():
-            names = [name for name in broker.topic_names() if source.matches(name)]
-        case _:
-            names = list(source)
-    view = broker.topic_views(names, only_readable=True)
+    view = broker.topic_views(chosen_topics(source, broker.topic_names), only_readable=True)
     ends = {where: view[where].stable_end for where in view.partitions}
     if seen and seen.ends == ends and not seen.waiting:
         return seen
     try:
-        positions = mirrored(broker, f"lockstep-{pipeline}", ends) if ends else {}
+        positions = mirrored(broker, group_of(pipeline), ends) if ends else {}
     except Refusal as refusal:  # the login may not read the group
         log.info("%s: %s", pipeline, refusal)
         positions = {}

@@ -18,7 +18,7 @@ from lockstep.core.offsets import is_topic_name
 from lockstep.core.pipeline.columns import IDENTIFIER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 SUFFIX = "_history"  # of a history's DAG, behind the pipeline's name
 UPKEEP_SUFFIX = "-upkeep"  # of the DAG that keeps its lake tables. No pipeline has a hyphen in its name
@@ -114,6 +114,13 @@ def reads_topic(source: TopicSource, topic: str) -> bool:
     return topic == source if isinstance(source, str) else topic in source
 
 
+def chosen_topics(source: TopicSource, there: Callable[[], Iterable[str]]) -> list[str]:
+    """Returns the names that a definition with this `topic` reads. Asks which topics are there for a pattern alone."""
+    if isinstance(source, Topics):
+        return [name for name in there() if source.matches(name)]
+    return [source] if isinstance(source, str) else sorted(source)
+
+
 def source_of(part: Any) -> TopicSource:
     """Returns the topics of a definition's document."""
     if isinstance(part, Mapping):
@@ -143,6 +150,16 @@ def topic_words(source: TopicSource) -> str:
     if isinstance(source, Topics):
         return f"topics like {source.pattern}"
     return source if isinstance(source, str) else ", ".join(source)
+
+
+def pipeline_of_dag(dag_id: str) -> str:
+    """Returns the pipeline of a DAG: the live DAG has its name, others its name and `_history` or `-upkeep`."""
+    return dag_id.removesuffix(SUFFIX).removesuffix(UPKEEP_SUFFIX)
+
+
+def group_of(pipeline: str) -> str:
+    """Returns the consumer group by which a pipeline shows its positions."""
+    return f"lockstep-{pipeline}"
 
 
 def refuse_bad_name(name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.adapters.postgres_errors import best_effort
 from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.names import group_of
 from lockstep.core.states import BatchState, Lane
 from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
@@ -37,7 +38,7 @@ def announce(at: Context, pipeline: Pipeline, attempt: AttemptId) -> None:
             if row.lane == Lane.LIVE and row.state == BatchState.COMMITTED
         }
         if positions:
-            at.broker.mirror(f"lockstep-{pipeline.name}", positions)
+            at.broker.mirror(group_of(pipeline.name), positions)
     drop_staging(at, attempt)
 
 

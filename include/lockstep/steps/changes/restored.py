@@ -11,6 +11,7 @@ from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.changes.restored import Evidence, ahead_of, needs, told_beyond
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.pipeline.names import group_of
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
 from lockstep.ledger.changes import restored as ledger
@@ -53,7 +54,7 @@ def restored(
     """
     streams = _streams(conn, pipeline)
     _refuse_another_log(broker, pipeline, streams)
-    group = f"lockstep-{pipeline.name}"
+    group = group_of(pipeline.name)
     told = told_beyond(streams, mirrored(broker, group, [stream.topic_partition for stream in streams]))
     evidence = _evidence(conn, pipeline, streams, results, past_token, told)
     if person is None:

@@ -10,7 +10,7 @@ from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import NeedsDecision, Refusal, Unreachable
 from lockstep.core.fleet.glance import decide_at_a_glance, has_waiting, is_plain
 from lockstep.core.offsets import TopicViews
-from lockstep.core.pipeline.names import Topics
+from lockstep.core.pipeline.names import Topics, chosen_topics
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.decisions import NO_PACE, Blocked
 from lockstep.ledger.batch.plan import recent_pace
@@ -99,15 +99,7 @@ def logs_of(broker: Broker, pipelines: Iterable[Pipeline]) -> dict[str, LogView]
     chosen = {pipeline.name: pipeline.topic for pipeline in pipelines}
     is_pattern = any(isinstance(source, Topics) for source in chosen.values())
     there = broker.topic_names() if is_pattern else []
-    named: dict[str, list[str]] = {}
-    for name, source in chosen.items():
-        match source:
-            case str():
-                named[name] = [source]
-            case Topics():
-                named[name] = [topic for topic in there if source.matches(topic)]
-            case _:
-                named[name] = sorted(source)
+    named = {name: chosen_topics(source, lambda: there) for name, source in chosen.items()}
     if not named:
         return {}
     seen = broker.topic_views({topic for topics in named.values() for topic in topics}, only_readable=True)

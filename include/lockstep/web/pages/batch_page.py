@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fastapi import HTTPException
 
-from lockstep.core.pipeline.names import SUFFIX
+from lockstep.core.pipeline.names import SUFFIX, pipeline_of_dag
 from lockstep.core.proof import verdict
 from lockstep.core.states import AttemptState, BatchState
 from lockstep.ledger.feed.reading import read_change_sets
@@ -17,7 +17,7 @@ from lockstep.ledger.views import one_batch, reading
 from lockstep.ledger.windows.reading import judged_by
 from lockstep.web.pages.redrive import redrive_page
 from lockstep.web.pages.spark_part import spark_part
-from lockstep.web.place import pipeline_of_dag, reading_ledger
+from lockstep.web.place import reading_ledger
 from lockstep.web.render import page
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.states import BatchState, Lane
 from lockstep.ledger.views import overview
-from lockstep.web.place import pipeline_of_dag, reading_ledger, require_pipeline
+from lockstep.web.place import reading_ledger, require_pipeline
 from lockstep.web.render import page
 
 LANES_TO_CHOOSE = ("all", *Lane)

@@ -8,6 +8,7 @@ from fastapi import HTTPException
 
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.offsets import TopicPartition
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.views import picture
 from lockstep.ledger.views.hours import complete_through, told_again
 from lockstep.steps.inspect.warn import bounds_of
@@ -17,7 +18,7 @@ from lockstep.web.pictures.blocks import block_svg
 from lockstep.web.pictures.coverage_offsets import along_offsets
 from lockstep.web.pictures.coverage_time import along_time
 from lockstep.web.pictures.heat import heat
-from lockstep.web.place import ledger_session, pipeline_of_dag, require_pipeline, views_of, waiting_since
+from lockstep.web.place import ledger_session, require_pipeline, views_of, waiting_since
 from lockstep.web.render import page
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.feed import reading
 from lockstep.ledger.feed.outgoing import Outgoing
 from lockstep.ledger.views import overview
@@ -18,7 +19,6 @@ from lockstep.web.place import (
     ASKING,
     connection_broker,
     page_session,
-    pipeline_of_dag,
     reading_ledger,
     remembered,
     require_pipeline,

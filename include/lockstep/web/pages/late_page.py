@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.windows.reading import LatePlace, read_late, time_facts
 from lockstep.steps.windows.judge_events import FEW_LATE
 from lockstep.web.pages.time_page import chosen_windows, timed_pipeline
-from lockstep.web.place import pipeline_of_dag, reading_ledger, remembered
+from lockstep.web.place import reading_ledger, remembered
 from lockstep.web.render import page
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.health.health import Health, health_word, judge_health
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.views import overview
 from lockstep.steps.inspect.status import known_of
 from lockstep.web.dags import known_dags
-from lockstep.web.place import pipeline_of_dag, reading_ledger, remembered_rejects, statuses, waits
+from lockstep.web.place import reading_ledger, remembered_rejects, statuses, waits
 from lockstep.web.render import page
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse
 
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.pipeline.targets import asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.core.text import bytes_text
@@ -25,7 +26,6 @@ from lockstep.web.place import (
     LedgerAway,
     connection_broker,
     connection_results_elsewhere,
-    pipeline_of_dag,
     reading_ledger,
     recorded_pipeline,
     view_of,

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.changes.row_changes import RowChange
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.changes import history, requests
 from lockstep.ledger.views import overview
-from lockstep.web.place import pipeline_of_dag, reading_ledger
+from lockstep.web.place import reading_ledger
 from lockstep.web.render import page
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.windows.event_time import parse_duration
 from lockstep.ledger.views import overview
@@ -20,7 +21,6 @@ from lockstep.web.pictures.clock import shift_later
 from lockstep.web.pictures.event_lanes import completeness, corrections, event_lanes
 from lockstep.web.place import (
     page_session,
-    pipeline_of_dag,
     reading_ledger,
     remembered,
     require_pipeline,
