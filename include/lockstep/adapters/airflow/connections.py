@@ -53,7 +53,7 @@ def connection_environment(
     if not environ.get("LOCKSTEP_DSN"):
         found["LOCKSTEP_DSN"] = connection_dsn(postgres_conn_id, environ)
     if not environ.get("LOCKSTEP_KAFKA"):
-        found |= kafka_variables(kafka_conn_id, environ)
+        found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
     if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
         address, options = registry_variables(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
         found |= {"LOCKSTEP_REGISTRY": address, "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Annotated
 
 import typer
@@ -39,8 +38,9 @@ def upkeep_command(
     document = {"pipeline": name, "dry_run": dry_run, "tables": [asdict(kept) for kept in found]}
 
     def say_lines() -> None:
-        for line in chain.from_iterable(kept.lines() for kept in found):
-            say(line)
+        for kept in found:
+            for line in kept.lines():
+                say(line)
 
     show(document, as_json, say_lines)
     if any(kept.left for kept in found):

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.text import as_plain
 
 MEGABYTE = 2**20
 MOST_DAYS = 36_500
@@ -23,8 +24,7 @@ class Limits:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("records", "per_partition", "bytes", "seconds"):
-            value = getattr(self, name)
+        for name, value in as_plain(self).items():
             if value is not None and not (is_number(value) and 0 < value < inf):
                 raise BadDefinition(f"limits.{name} is {value!r}: it must be a number above 0")
 
@@ -57,8 +57,7 @@ class RecordLimits:
         return ", ".join(text.format(getattr(self, name)) + marks[name] for name, text in words.items())
 
     def __post_init__(self) -> None:
-        for name in ("bytes", "depth", "values", "schemas"):
-            value = getattr(self, name)
+        for name, value in as_plain(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
         for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200)):
