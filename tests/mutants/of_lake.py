@@ -126,13 +126,20 @@ MUTANTS: list[Mutant] = [
     ),
     one(
         "files of tasks are not compared with what their tasks told",
-        "a store that loses rows would be believed",
-        (f"{OF_TASKS}test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused[without-a-row]",),
+        "a store that shows each machine something else would be believed",
+        (f"{OF_TASKS}test_a_task_s_file_that_the_driver_sees_otherwise_is_refused[without-a-row]",),
         Edit(
             "steps/lake/stage_files.py",
-            "if place in line.contents and ((sums[0] if sums else 0), digest) != (rows, line.contents[place]):",
+            "if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):",
             "if False:",
         ),
+        long=True,
+    ),
+    one(
+        "tasks do not compare their files with what they wrote",
+        "a store that gives back other values would be believed",
+        (f"{OF_TASKS}test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused[another-value]",),
+        Edit("engine/sinks/lake_writer.py", "if held != self._put:", "if False:"),
         long=True,
     ),
     one(

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.table.update import AssertTableUUID
 
-from lockstep.adapters.iceberg.data_file import CutFiles
-from lockstep.adapters.iceberg.folder import READ_BACK, settle, stream_sums
+from lockstep.adapters.iceberg.data_file import CutFiles, stream_sums
+from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.within import file_of_table
@@ -143,7 +143,7 @@ class TableElsewhere(LakeTable):
         with store_answers(self.name):
             for path in paths:
                 with self._table.io.new_input(path).open() as source:
-                    for rows in pq.ParquetFile(source).iter_batches(columns=READ_BACK):
+                    for rows in pq.ParquetFile(source).iter_batches(columns=["_stream", "_offset"]):
                         for stream, its in stream_sums(rows).items():
                             found[stream] = add_sums(found.get(stream), its)
         return found

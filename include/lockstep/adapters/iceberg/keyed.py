@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
-from lockstep.adapters.iceberg.folder import stream_sums
+from lockstep.adapters.iceberg.data_file import stream_sums
 from lockstep.adapters.iceberg.keyed_values import held_rows
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable

@@ -15,7 +15,13 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from lockstep.adapters.iceberg.store import configured_lake, file_system, folder_command, require_written, told
+from lockstep.adapters.iceberg.store import (
+    configured_lake,
+    file_system,
+    folder_command,
+    require_store,
+    require_written,
+)
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.columns import digits
 
@@ -187,11 +193,3 @@ def store_answers(what: str) -> Iterator[None]:
     except (ValueError, ValidationError) as error:
         why = str(error).splitlines()[0]
         raise Refusal(f"{what}: this is no metadata of Iceberg: {why}", next_command="lockstep doctor") from None
-
-
-def require_store(what: str, error: OSError) -> None:
-    """Raises what an object store has refused, in one line with the next command. Returns for any other error."""
-    address = next((word.rstrip(":") for word in what.split() if "://" in word), "")
-    if answer := told(address, error):
-        kind = Unreachable if answer.away else Refusal
-        raise kind(f"{what}: {answer.why}", next_command=answer.next_command) from None

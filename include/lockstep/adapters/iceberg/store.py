@@ -17,7 +17,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, S3Fi
 
 from lockstep.adapters.archive.disk import to_disk
 from lockstep.adapters.connection.options import content_of, options_of
-from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.errors import BadDefinition, Refusal, Unreachable
 from lockstep.core.lake import lake_options as names
 from lockstep.core.lake.lake_options import LakeOptions, lake_options
 from lockstep.core.lake.store_words import NO_BUCKET, NO_STORE, TO_CORRECT, StoreAnswer, store_answer
@@ -200,6 +200,14 @@ def told(address: str, error: OSError, options: LakeOptions | None = None) -> St
         except OSError as worded:
             return store_answer(str(worded)) or found
     return found
+
+
+def require_store(what: str, error: OSError, options: LakeOptions | None = None) -> None:
+    """Raises what an object store has refused, in one line with the next command. Returns for any other error."""
+    address = next((word.rstrip(":") for word in what.split() if "://" in word), "")
+    if answer := told(address, error, options):
+        kind = Unreachable if answer.away else Refusal
+        raise kind(f"{what}: {answer.why}", next_command=answer.next_command) from None
 
 
 def folder_command(error: Exception) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 ROWS_PER_FILE = 2_000_000
 MAX_RANGES_SIZE = 32 * 2**10  # characters of a snapshot's summary. More ranges are only counted
@@ -37,6 +37,12 @@ class LakeFile:
     streams: dict[str, OffsetSums]
     digests: dict[str, int] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+
+    @classmethod
+    def told(cls, facts: Mapping[str, Any]) -> LakeFile:
+        """Returns a file from its fields, as JSON has them."""
+        streams: dict[str, Any] = {stream: tuple(sums) for stream, sums in facts["streams"].items()}
+        return cls(**{**facts, "streams": streams, "columns": tuple(facts["columns"])})
 
     @property
     def of_task(self) -> bool:

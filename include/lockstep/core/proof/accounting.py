@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from lockstep.core.lake.files import LakeFile
     from lockstep.core.offsets import StreamRange
 
 REJECTS_ALWAYS_TAKEN = 100
@@ -44,7 +45,7 @@ class ManifestLine:
     If a shuffle follows, one task reads and another writes. Then only the sum over a stream reconciles. `rows` counts
     the rows of all targets. If there are several, `rows_of` counts those of each, in the definition's order.
 
-    With `files`, the task has written rows of the targets at these places there. `contents` are the digests of their values.
+    With `files`, the task has written rows of the targets at these places there, and read them back.
 
     `bytes` is the size of keys and values as delivered. The first and last offsets are None if nothing was delivered.
     """
@@ -62,8 +63,7 @@ class ManifestLine:
     min_timestamp: datetime | None = None
     max_timestamp: datetime | None = None
     rows_of: tuple[int, ...] = ()
-    files: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    contents: Mapping[int, int] = field(default_factory=dict)
+    files: Mapping[int, tuple[LakeFile, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if min(self.delivered, self.written, self.rejected, self.rows) < 0:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.adapters.iceberg.data_file import DataFile
+from lockstep.adapters.iceberg.data_file import DataFile, look_back
 from lockstep.adapters.iceberg.values import value_digests
 from lockstep.core.errors import BadData
 from lockstep.engine.sinks.session import staging_session
@@ -24,9 +24,9 @@ from lockstep.faults import reach
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lockstep.core.lake.files import LakeWork
+    from lockstep.core.lake.files import LakeFile, LakeWork
 
-LAKE_LINE_SCHEMA = SOURCE_LINE_SCHEMA.append(pa.field("files", pa.string())).append(pa.field("contents", pa.string()))
+LAKE_LINE_SCHEMA = SOURCE_LINE_SCHEMA.append(pa.field("files", pa.string()))
 TASK_FILE_ROWS = 2_000_000
 ALONE_ROWS = 10_000  # a stream with so many rows shares its file with no other: a replay then drops it as it is
 
@@ -65,18 +65,12 @@ class LakeWriter(Writer):
             return
         reach("task.committed")
         lines = tally.lines()
-        paths = json.dumps({place: its.paths for place, its in files.items() if its.paths})
-        contents = [
-            json.dumps({place: its.contents.get(stream, 0) for place, its in files.items()})
-            for stream in lines.column("stream_id").to_pylist()
-        ]
-        yield lines.append_column("files", pa.array([paths] * lines.num_rows, pa.string())).append_column(
-            "contents", pa.array(contents, pa.string())
-        )
+        closed = json.dumps({place: list(map(asdict, its.closed)) for place, its in files.items() if its.closed})
+        yield lines.append_column("files", pa.array([closed] * lines.num_rows, pa.string()))
 
 
 class TaskFiles:
-    """The files of one task: their paths, and by stream the digest of the values that went into them."""
+    """The files of one task. Each is read back as it is closed, and holds the values that went into it."""
 
     def __init__(self, lake: LakeWork, batch_id: int) -> None:
         self._lake = lake
@@ -84,8 +78,8 @@ class TaskFiles:
         self._batch_id = batch_id
         self._open: DataFile | None = None
         self._last: int | None = None
-        self.paths: list[str] = []
-        self.contents: dict[int, int] = {}
+        self._put: dict[int, tuple[int, int]] = {}  # rows and digest of the open file, by stream
+        self.closed: list[LakeFile] = []
 
     def take(self, rows: pa.RecordBatch) -> None:
         """Writes rows, as the table has them. Raises `BadData` for a value that it cannot hold."""
@@ -96,20 +90,34 @@ class TaskFiles:
             self._last = stream
             written = self._as_held(part)
             for its, digest in value_digests(written, self._lake.columns).items():
-                self.contents[its] = self.contents.get(its, 0) + digest
+                rows_so_far, so_far = self._put.get(its, (0, 0))
+                self._put[its] = (rows_so_far + written.num_rows, so_far + digest)
             if self._open is None:
-                address = f"{self._lake.prefix}/{attempt_id()}-{len(self.paths)}-{uuid4()}.parquet"
+                address = f"{self._lake.prefix}/{attempt_id()}-{len(self.closed)}-{uuid4()}.parquet"
                 self._open = DataFile(address, self._schema, self._lake.options)
             self._open.write(written)
             reach("lake.file_open")
 
     def close(self) -> None:
-        """Closes the open file, if there is one. From here on it counts, if its task does."""
-        if self._open is not None:
-            self._open.close()
-            self.paths.append(self._open.address)
-            self._open = None
-            reach("lake.file_closed")
+        """Closes the open file, if there is one, and reads it back. From here on it counts, if its task does.
+
+        Raises `BadData` if the store gives back other values than it took.
+        """
+        if self._open is None:
+            return
+        self._open.close()
+        address, self._open = self._open.address, None
+        reach("lake.file_closed")
+        found, _ = look_back(address, self._batch_id, self._lake.columns, self._lake.options)
+        held = {int(stream): (sums[0], found.digests[stream]) for stream, sums in found.streams.items()}
+        if held != self._put:
+            told = ", ".join(f"stream {stream} with {rows} rows" for stream, (rows, _) in self._put.items())
+            raise BadData(
+                f"batch {self._batch_id}: {address} does not hold the values that were written: {told}",
+                next_command=f"lockstep batch {self._batch_id}",
+            )
+        self.closed.append(found)
+        self._put = {}
 
     def discard(self) -> None:
         """Takes a file away that was not closed, because its task ends here."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.lake.files import LakeFile
 from lockstep.core.proof.accounting import Digest, ManifestLine
 from lockstep.engine.sinks.stretches import rows_by_stream
 
@@ -139,9 +140,8 @@ def lines_of(frame: DataFrame, targets: int = 1) -> tuple[ManifestLine, ...]:
 def manifest_line(fields: dict[str, Any], targets: int = 1) -> ManifestLine:
     """Converts one of `SOURCE_LINE_SCHEMA`. With several targets, its `place` names the target, or the rows are of each."""
     place = fields.pop("place", None)
-    files, contents = (json.loads(fields.pop(name, None) or "{}") for name in ("files", "contents"))
-    fields["files"] = {int(at): tuple(paths) for at, paths in files.items()}
-    fields["contents"] = {int(at): digest for at, digest in contents.items()}
+    files = json.loads(fields.pop("files", None) or "{}")
+    fields["files"] = {int(at): tuple(map(LakeFile.told, its)) for at, its in files.items()}
     digest = Digest(fields["delivered"], int(fields.pop("digest_sum")), int(fields.pop("digest_squares")))
     rows_of = tuple(fields["rows"] if place in {None, each} else 0 for each in range(targets)) if targets > 1 else ()
     fields["rows"] = sum(rows_of) if targets > 1 else fields["rows"]

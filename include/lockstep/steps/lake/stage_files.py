@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockstep.core.errors import BadData
-from lockstep.core.lake.files import LakeWork, digests_of_files, prefix_of, sums_of_files
+from lockstep.core.lake.files import LakeWork, prefix_of, sums_of_files
 from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.lake.keyed import keyed_places
 from lockstep.core.proof.accounting import rows_at
@@ -95,51 +95,53 @@ def make_folders(work: StageWork) -> None:
 
 
 def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
-    """Reads the files of the tasks that won back from the store, values and all. Nothing for rows that are staged.
+    """Reads the coordinates of what the winners wrote back from the store. Nothing for rows that are staged.
 
-    Raises `BadData` unless they hold what their tasks told, and each row once.
+    Each task has compared the values of its files. Raises `BadData` unless this process sees the same files, and each
+    row once.
     """
     held: FilesOfTasks = {}
     for lake in work.lakes:
-        its = _read_back_of(
-            work, lake, {line.task: line.files[lake.place] for line in lines if lake.place in line.files}
-        )
+        its = {line.task: line.files[lake.place] for line in lines if lake.place in line.files}
         for line in lines:
-            _require_told(work, lake.place, line, its.get(line.task, []))
-        held |= {(lake.place, task): files for task, files in its.items()}
+            _require_counted(work, lake.place, line, its.get(line.task, ()))
+        _require_seen(work, its)
+        held |= {(lake.place, task): [*files] for task, files in its.items()}
     if held:
         reach("lake.looked_back")
     return held
 
 
-def _read_back_of(work: StageWork, lake: LakeWork, paths: Mapping[int, Sequence[str]]) -> dict[int, list[LakeFile]]:
-    """Reads one table's files, several at once. Raises `BadData` for a row that two of them hold."""
-    from lockstep.adapters.iceberg.folder import doubled, look_back_at_values  # noqa: PLC0415 - as above
+def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> None:
+    """Reads one table's files, several at once. Refuses another file than its task told, and a row that two of them hold."""
+    from lockstep.adapters.iceberg.data_file import doubled, look_back  # noqa: PLC0415 - few pipelines have a lake table
 
-    each = [(task, path) for task, its in paths.items() for path in its]
+    each = [(task, file) for task, its in told.items() for file in its]
     with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
-        found = list(pool.map(lambda one: look_back_at_values(one[1], work.batch_id, lake.columns), each))
-    held: dict[int, list[LakeFile]] = {}
+        found = list(pool.map(lambda one: look_back(one[1].path, work.batch_id), each))
     places: dict[int, list[object]] = {}
-    for (task, _), (file, where) in zip(each, found, strict=True):
-        held.setdefault(task, []).append(file)
+    for (task, file), (seen, where) in zip(each, found, strict=True):
+        if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):
+            raise BadData(
+                f"{work.pipeline}: batch {work.batch_id}: {file.path} does not hold the {file.rows} rows that task {task} "
+                "wrote",
+                next_command=f"lockstep batch {work.batch_id}",
+            )
         for stream, rows in where.items():
             places.setdefault(stream, []).append(rows)
-    for stream, rows in places.items():
-        if twice := doubled(rows):
+    for stream, parts in places.items():
+        if twice := doubled(parts):
             raise BadData(
                 f"batch {work.batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
                 next_command=f"lockstep batch {work.batch_id}",
             )
-    return held
 
 
-def _require_told(work: StageWork, place: int, line: ManifestLine, files: Sequence[LakeFile]) -> None:
-    sums, digest = sums_of_files(files).get(line.stream_id), digests_of_files(files).get(line.stream_id, 0)
-    rows = rows_at(line, place)
-    if place in line.contents and ((sums[0] if sums else 0), digest) != (rows, line.contents[place]):
+def _require_counted(work: StageWork, place: int, line: ManifestLine, files: Sequence[LakeFile]) -> None:
+    sums, rows = sums_of_files(files).get(line.stream_id), rows_at(line, place)
+    if (sums[0] if sums else 0) != rows:
         raise BadData(
             f"{work.pipeline}: batch {work.batch_id}: the files of task {line.task} do not hold the {rows} rows of "
-            f"stream {line.stream_id} that it wrote",
+            f"stream {line.stream_id} that it counted",
             next_command=f"lockstep batch {work.batch_id}",
         )
