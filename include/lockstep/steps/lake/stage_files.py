@@ -102,9 +102,10 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
     """
     held: FilesOfTasks = {}
     for lake in work.lakes:
-        its = {line.task: line.files[lake.place] for line in lines if lake.place in line.files}
-        for line in lines:
-            _require_counted(work, lake.place, line, its.get(line.task, ()))
+        in_files = [line for line in lines if lake.place in line.files]
+        for line in in_files:
+            _require_counted(work, lake.place, line)
+        its = {line.task: line.files[lake.place] for line in in_files}
         _require_seen(work, its)
         held |= {(lake.place, task): [*files] for task, files in its.items()}
     if held:
@@ -137,8 +138,8 @@ def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> No
             )
 
 
-def _require_counted(work: StageWork, place: int, line: ManifestLine, files: Sequence[LakeFile]) -> None:
-    sums, rows = sums_of_files(files).get(line.stream_id), rows_at(line, place)
+def _require_counted(work: StageWork, place: int, line: ManifestLine) -> None:
+    sums, rows = sums_of_files(line.files[place]).get(line.stream_id), rows_at(line, place)
     if (sums[0] if sums else 0) != rows:
         raise BadData(
             f"{work.pipeline}: batch {work.batch_id}: the files of task {line.task} do not hold the {rows} rows of "
