@@ -6,6 +6,7 @@ Tasks use it, and have no pyiceberg.
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
 READ_BACK = [*COORDINATES, "_batch"]
 WORD = 2**63
+MOST_READ_AT_ONCE = 4  # files
 
 
 class DataFile:
@@ -145,6 +147,12 @@ def look_back(
     return LakeFile(address, count, size, streams, hashes, tuple(columns)), {
         stream: np.concatenate(parts, axis=1) for stream, parts in places.items()
     }
+
+
+def look_back_at_all(addresses: Sequence[str], batch_id: int) -> list[tuple[LakeFile, Places]]:
+    """Reads the coordinates of several files back, some at once. Raises `BadData` for the first that is not whole."""
+    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
+        return list(pool.map(lambda address: look_back(address, batch_id), addresses))
 
 
 def _places(rows: pa.RecordBatch, stream: int) -> Any:

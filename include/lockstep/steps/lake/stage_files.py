@@ -5,7 +5,6 @@ Rows that something has to look at in staging stay there.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from lockstep.core.staging import StageWork
 
 FilesOfTasks = dict[tuple[int, int], list["LakeFile"]]  # by place and task
-MOST_READ_AT_ONCE = 4  # files
 
 
 class WayIntoLake(NamedTuple):
@@ -114,12 +112,11 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
 
 
 def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> None:
-    """Reads one table's files, several at once. Refuses another file than its task told, and a row that two of them hold."""
-    from lockstep.adapters.iceberg.data_file import doubled, look_back  # noqa: PLC0415 - few pipelines have a lake table
+    """Reads one table's files. Refuses another file than its task told, and a row that two of them hold."""
+    from lockstep.adapters.iceberg.data_file import doubled, look_back_at_all  # noqa: PLC0415 - few pipelines have a lake table
 
     each = [(task, file) for task, its in told.items() for file in its]
-    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
-        found = list(pool.map(lambda one: look_back(one[1].path, work.batch_id), each))
+    found = look_back_at_all([file.path for _, file in each], work.batch_id)
     places: dict[int, list[object]] = {}
     for (task, file), (seen, where) in zip(each, found, strict=True):
         if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):
