@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     Words = np.ndarray[Any, np.dtype[np.uint64]]
     Letters = np.ndarray[Any, np.dtype[np.uint8]]
@@ -40,7 +40,16 @@ def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int
     for name in (*COORDINATES, *columns):
         hashes = mixed(hashes * ODD + words_of(rows.column(name)))
     streams = rows.column("_stream").to_numpy(zero_copy_only=False)
-    return {int(stream): _sum(hashes[streams == stream]) for stream in np.unique(streams)}
+    return {stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in by_stream(streams)}
+
+
+def by_stream(streams: np.ndarray[Any, Any]) -> Iterator[tuple[int, np.ndarray[Any, Any] | None]]:
+    """Yields each stream with a mask of its rows, or None if all rows are of one."""
+    if len(streams) and (streams == streams[0]).all():  # as nearly always, and a mask would be a copy of each column
+        yield int(streams[0]), None
+        return
+    for stream in np.unique(streams):
+        yield int(stream), streams == stream
 
 
 def _sum(hashes: Words) -> int:
