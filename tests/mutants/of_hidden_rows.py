@@ -10,6 +10,11 @@ ONCE = "tests/ledger/test_written_once.py::"
 MIGRATION = "ledger/migrations/0061_written_once.sql"
 CUT = "ledger/migrations/0070_put_aside_behind_a_view.sql"
 STAGED = "tests/core/test_violations.py::test_what_only_staged_rows_have_is_looked_at_in_staging"
+VIEW = "tests/ledger/test_shown_view.py::"
+ADDED_UP = tuple(
+    f"{VIEW}test_workers_add_up_the_view_whatever_is_hidden[{many} batch{es}]"
+    for many, es in (("many", "es"), ("one", ""))
+)
 JUDGED = "tests/kafka/test_quarantine.py::test_whoever_dies_a_record_that_is_put_aside_behind_a_view_never_shows"
 
 
@@ -28,6 +33,41 @@ MUTANTS = [
         "hidden_is_planned",
         "a batch that is committed, or never will be, is hidden for ever",
         *(f"hidden_is_planned-{case}" for case in range(3)),
+    ),
+    one(
+        "the view compares each row with an array",
+        "Postgres takes a table of one batch for nearly empty, and adds up its rows in one process",
+        (
+            *ADDED_UP,
+            *(f"{VIEW}test_a_look_by_key_goes_by_the_index[{way}]" for way in ("planned each time", "a generic plan")),
+        ),
+        Edit(
+            "ledger/admin/shown_view.sql",
+            "t._batch not in (select h.batch_id from lockstep.hidden_batch h)",
+            "t._batch <> all (array(select h.batch_id from lockstep.hidden_batch h))",
+        ),
+        long=True,
+    ),
+    one(
+        "hidden batches are scanned in parallel",
+        "such a scan inside the look lets one process read the whole view",
+        ADDED_UP,
+        Drop("alter table lockstep.hidden_batch reset (parallel_workers)"),
+        long=True,
+    ),
+    one(
+        "a row behind a view may have no batch",
+        "it would come and go with what others hide",
+        f"{VIEW}test_a_table_whose_rows_may_have_no_batch_gets_no_view",
+        Edit("ledger/admin/shown_view.py", "    if found.may_lack_batch:", "    if False:"),
+        long=True,
+    ),
+    one(
+        "doctor does not look at the form of a view",
+        "a view of the older form stays slow, and nobody is told",
+        f"{VIEW}test_a_view_of_the_older_form_is_named_and_drawn_again_below_what_hangs_on_it",
+        Edit("ledger/admin/facts.sql", "t.oid is not null and pg_get_viewdef", "false and pg_get_viewdef"),
+        long=True,
     ),
     one(
         "hidden_by_view is not asked",

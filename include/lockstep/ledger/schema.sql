@@ -986,7 +986,7 @@ create table hidden_batch (
     since timestamptz not null default clock_timestamp(),
     constraint hidden_batch_pkey primary key (batch_id),
     constraint hidden_batch_batch_id_fkey foreign key (batch_id) references batch(batch_id)
-);
+) with (parallel_workers=0);
 
 -- The ranges that the tasks of an attempt have copied, each in the transaction of its rows.
 create table landed (

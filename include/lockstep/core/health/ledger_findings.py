@@ -54,6 +54,7 @@ class TargetFacts:
     foreign_code: str = ""  # code of an author's that a run would execute
     foreign_remedy: str = ""
     readers: str = ""  # who may read the table behind a view
+    is_older_view: bool = False  # a view that compares each row with an array of hidden batches
 
 
 def ledger_findings(facts: LedgerFacts, known: Mapping[int, str]) -> Judged:
@@ -177,7 +178,7 @@ def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
             "a run executes it with the ledger's rights, and neither a superuser nor a member of lockstep_owner made it"
         )
         return [problem(Check.TARGET, subject, facts.foreign_code, why, facts.foreign_remedy)]
-    return [_unlogged(facts, subject) or _readers(facts) or _partitions(facts, subject)]
+    return [_unlogged(facts, subject) or _readers(facts) or _older_view(facts, again) or _partitions(facts, subject)]
 
 
 def _unlogged(facts: TargetFacts, subject: str) -> Finding | None:
@@ -194,6 +195,13 @@ def _readers(facts: TargetFacts) -> Finding | None:
     why = f"its rows are there before their commit, and {facts.table} hides them"
     remedy = f"revoke all on {rows_table} from {facts.readers}"
     return problem(Check.TARGET, f"table {rows_table}", f"readable by {facts.readers}", why, remedy)
+
+
+def _older_view(facts: TargetFacts, again: str) -> Finding | None:
+    if not facts.is_older_view:
+        return None
+    why = "it hides the same rows, but is scanned more slowly, and may let one process add up its rows"
+    return warning(Check.TARGET, f"view {facts.table}", "of an older form", why, again)
 
 
 def _partitions(facts: TargetFacts, subject: str) -> Finding | None:

@@ -111,6 +111,7 @@ def target_facts(cur: cursor, pipeline: Pipeline) -> TargetFacts:
         foreign_code=str(code or ""),
         foreign_remedy=code.remedy if code else "",
         readers=row.readers or "",
+        is_older_view=row.is_older_view,
     )
 
 

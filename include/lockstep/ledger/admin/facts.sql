@@ -88,7 +88,7 @@ where r.rolname = any(%(roles)s::text[])
 
 -- name: target
 -- A pipeline's table, or the view before it: whether its rows are logged, whether the committer may publish to it, how many
--- partitions it has, how many of them are parts, and who may read rows that the view hides.
+-- partitions it has, how many of them are parts, who may read rows that the view hides, and whether workers cannot add them up.
 select coalesce(t.relpersistence, c.relpersistence) <> 'u' as logged,
     (select count(*) from pg_partition_tree(c.oid) p where p.isleaf and p.level > 0) as partitions,
     (select count(*) from pg_partition_tree(c.oid) p where p.isleaf and p.level > 1) as parts,
@@ -97,7 +97,8 @@ select coalesce(t.relpersistence, c.relpersistence) <> 'u' as logged,
         and has_schema_privilege(r.oid, n.oid, 'USAGE'), false) as writable,
     (select string_agg(coalesce(g.rolname::text, 'public'), ', ' order by g.rolname)
         from aclexplode(t.relacl) a left join pg_roles g on g.oid = a.grantee
-        where a.privilege_type = 'SELECT' and a.grantee <> t.relowner and g.rolname is distinct from 'lockstep_partition') as readers
+        where a.privilege_type = 'SELECT' and a.grantee <> t.relowner and g.rolname is distinct from 'lockstep_partition') as readers,
+    t.oid is not null and pg_get_viewdef(c.oid) ~ '<> ALL \(ARRAY\(' as is_older_view
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 left join pg_class t on c.relkind = 'v' and t.relnamespace = c.relnamespace and t.relname = c.relname || '_rows' and t.relkind = 'r'
 left join pg_roles r on r.rolname = 'lockstep_committer'

@@ -49,7 +49,8 @@ def behind_view(cur: cursor, pipeline: Pipeline) -> Pipeline:
 def draw_view(cur: cursor, pipeline: Pipeline) -> None:
     """Makes the view of a target that has only a table of its rows. Brings one that is there up to date.
 
-    Call it as the ledger's owner, who owns the view. Raises `Refusal` if others may read rows that are hidden.
+    Call it as the ledger's owner, who owns the view. Raises `Refusal` if others may read rows that are hidden, or if rows
+    may lack `_batch`.
     """
     target = pipeline.first
     if not isinstance(pipeline.guarantee, PerBatch) or not isinstance(target, Append) or isinstance(target, History):
@@ -66,6 +67,11 @@ def draw_view(cur: cursor, pipeline: Pipeline) -> None:
         raise Refusal(
             f"{pipeline.name}: {rows_table} is another pipeline's table, and would hold the rows of {target.table}",
             next_command="give one of the two another name",
+        )
+    if found.may_lack_batch:
+        raise Refusal(
+            f"{pipeline.name}: {rows_table}._batch may be null, and a row without a batch would come and go with hidden ones",
+            next_command=f"alter table {rows_table} alter _batch set not null, then lockstep migrate {pipeline.name}",
         )
     parts = {
         "view": table_name(target.table),

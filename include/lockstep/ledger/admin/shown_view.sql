@@ -8,6 +8,7 @@ where c.oid = lockstep.rows_behind(to_regclass(%(table)s))
 -- A table that waits for its view: there is one of the view's name with _rows behind it, and no table of the view's name.
 select to_regclass(%(table)s) is null as is_new, exists (
         select from lockstep.target_owner o where o.store = '' and o.target = %(rows_table)s) as is_owned,
+    exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = '_batch' and not a.attnotnull) as may_lack_batch,
     array(select a.attname::text from pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns
 from pg_class c
@@ -15,10 +16,10 @@ where c.oid = to_regclass(%(rows_table)s) and c.relkind = 'r'
   and (to_regclass(%(table)s) is null or lockstep.rows_behind(to_regclass(%(table)s)) = c.oid)
 
 -- name: draw
--- The view that leaves hidden batches out.
+-- The view that leaves hidden batches out. Postgres looks them up in a hash table, in each parallel worker.
 create or replace view {view} as
 select {columns} from {rows_table} t
-where t._batch <> all (array(select h.batch_id from lockstep.hidden_batch h))
+where t._batch not in (select h.batch_id from lockstep.hidden_batch h)
 
 -- name: grant_rows
 -- Tasks copy into the table and look at what they copied; nobody else of a run reads rows that are hidden.
