@@ -178,7 +178,7 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements-oldest.in --no-annotate -o requirements-oldest.txt
 
 .PHONY: lock-jars
-lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256
+lock-jars: servers ## resolve what ivy.xml asks for, for each PySpark, and write down each jar with its SHA-256
 	@$(BIN)/python -m lockstep.dev.setup.lock_jars
 
 .PHONY: sbom
