@@ -125,7 +125,7 @@ def test_jars_of_another_pyspark_are_refused_in_one_line_with_both_versions(plac
     assert jars.find_jars("broker", environ) == place / "broker", "the broker's jars are those of every PySpark"
 
 
-def test_a_mixture_of_jars_is_refused_by_a_jar(place, monkeypatch):
+def test_a_mixture_of_jars_is_refused_by_a_jar(place):
     (place / "connector" / "spark-tags_2.13-4.0.2.jar").write_bytes(b"PK")
     (place / "connector" / "a-shadow-1.0.jar").write_bytes(b"PK")
 
