@@ -25,7 +25,7 @@ FITTING = {
     Check.AIRFLOW: ((3, 1, 8), (3, 4)),
 }
 WHY_JARS_MATTER = {
-    Check.PYSPARK: "the engine is written for these versions, and the jars are locked for them; without it only small batches are read",
+    Check.PYSPARK: "the engine is written for these, and jars are locked for them; without it only small batches are read",
     Check.EXPECTATIONS: "validation is written for its version 1; without it no suite is judged",
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
     Check.AIRFLOW: "the DAGs are written for these versions; the command line works without",
