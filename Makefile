@@ -36,7 +36,12 @@ EXTRAS := airflow avro demo expectations json-schema lake protobuf spark
 MATRIX_TESTS := tests/core/test_documents_and_processes.py tests/kafka/test_small_install.py tests/kafka/test_calls.py \
 	tests/dev/test_processes.py
 OLDEST_TESTS := tests/dags/one_airflow/test_what_airflow_says.py tests/dags/one_airflow/test_history.py \
-	tests/dags/test_history_form.py tests/dags/test_one_task.py
+	tests/dags/test_history_form.py tests/dags/test_one_task.py tests/spark/test_exactly_what_was_planned.py
+SERVER_TESTS := $(addprefix tests/kafka/test_,odd_logs.py odd_topics.py odd_transactions.py bounds.py own_broker.py verify.py topics.py calls.py) \
+	$(addprefix tests/ledger/test_,constraints.py migrations_and_queries.py rights.py by_batch.py)
+# The oldest broker that is supported, and the newest there is. Their jars are no part of any lock.
+OLDEST_KAFKA ?= 3.7.2
+NEWEST_KAFKA ?= 4.4.0
 
 .PHONY: help
 help: ## print this
@@ -58,21 +63,31 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m simulation.soak $(or $(MINUTES),60)
 
-# A Python, its lock (made for 3.11) and its tests, each with an environment of its own below build/matrix.
-in_matrix = @if ! python=$$(command -v python$(1)); then echo "no python$(1) on PATH: not tested" >&2; exit 0; fi; \
-	place=$(CURDIR)/build/matrix/$(1)-$(2); \
+# A Python, its lock (made for 3.11) and its tests, each with an environment of its own below build/matrix. Jars are those
+# of its PySpark. A version manager's python3.12 may be on PATH and lead nowhere, so it is called once.
+in_matrix = @if ! python$(1) -c '' 2>/dev/null; then echo "no python$(1) on PATH that runs: not tested" >&2; exit 0; fi; \
+	python=python$(1); place=$(CURDIR)/build/matrix/$(1)-$(2); jars=$(CURDIR)/$(3); \
 	$$python -m venv --clear $$place; \
 	for lock in build $(2) servers; do $$place/bin/python -m pip install --quiet --require-hashes --no-deps \
 		--no-build-isolation --use-pep517 -r requirements-$$lock.txt; done; \
 	$$place/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .; \
-	PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars \
-		$$place/bin/python -m pytest -m "not long" $(3) $(ARGS)
+	LOCKSTEP_JARS=$$jars $$place/bin/python -m lockstep.dev.setup.jars; \
+	PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$$jars $$place/bin/python -m pytest -m "not long" $(4) $(ARGS)
+
+# A broker of this version, and the programs of Postgres that this expression names.
+on_servers = @broker=$(CURDIR)/build/matrix/kafka-$(1); export PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests; \
+	programs=$$($(BIN)/python -c 'import os; from lockstep.dev.servers import programs; print($(2))'); \
+	$(BIN)/python -m support.servers.another_kafka $(1) $$broker; \
+	echo "Kafka $(1), $$($$programs/postgres --version)" >&2; \
+	LOCKSTEP_TEST_KAFKA=$$broker LOCKSTEP_PG_BIN=$$programs $(BIN)/python -m pytest -m "not long" $(SERVER_TESTS) $(ARGS)
 
 .PHONY: test-matrix
-test-matrix: $(VENV)/.built-dev jars ## some tests on Python 3.12 and 3.13 and on Airflow 3.1, as this machine has them: docs/airflow.md
-	$(call in_matrix,3.12,dev,$(MATRIX_TESTS))
-	$(call in_matrix,3.13,dev,$(MATRIX_TESTS))
-	$(call in_matrix,3.11,oldest,$(OLDEST_TESTS))
+test-matrix: $(VENV)/.built-dev jars ## some tests at both ends of Python, Airflow, PySpark, Postgres and Kafka: docs/airflow.md
+	$(call in_matrix,3.12,dev,.lockstep/jars,$(MATRIX_TESTS))
+	$(call in_matrix,3.13,dev,.lockstep/jars,$(MATRIX_TESTS))
+	$(call in_matrix,3.11,oldest,build/matrix/jars-oldest,$(OLDEST_TESTS))
+	$(call on_servers,$(OLDEST_KAFKA),programs.find_postgres(os.environ))
+	$(call on_servers,$(NEWEST_KAFKA),programs.postgres_in_wheel()[0])
 
 .PHONY: test-fast
 test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no server, no JVM, no jars
@@ -178,7 +193,7 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements-oldest.in --no-annotate -o requirements-oldest.txt
 
 .PHONY: lock-jars
-lock-jars: servers ## resolve what ivy.xml asks for and write down each jar with its SHA-256
+lock-jars: servers ## resolve what ivy.xml asks for, for each PySpark, and write down each jar with its SHA-256
 	@$(BIN)/python -m lockstep.dev.setup.lock_jars
 
 .PHONY: sbom

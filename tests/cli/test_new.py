@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters import folders
+from lockstep.cli.pipelines import defining
 from lockstep.core.pipeline.definition import Avro, Json, Protobuf, Raw, Upsert
 from support.scenes.command_line import assert_refused, assert_wrong_call
 
@@ -74,6 +75,26 @@ def test_a_new_pipeline_works_as_it_is(lockstep, database, options):
     ]  # and no transform: the decoded columns go the shorter way, without a JVM
     assert lockstep("check", "sales").out.startswith("sales: ok;")
     assert lockstep("migrate", "sales").code == 0
+
+
+def test_where_no_suite_can_be_judged_a_new_pipeline_has_none_and_works(lockstep, database, monkeypatch):
+    monkeypatch.setattr(defining, "find_spec", lambda _: None)
+    lockstep.environ(LOCKSTEP_DSN=database)
+
+    said, shown = (
+        lockstep("new", "sales", "--topic", "sales.v1"),
+        lockstep("new", "parts", "--topic", "parts.v1", "--json"),
+    )
+
+    assert sorted(lockstep.tree()) == [
+        f"{name}/{file}" for name in ("parts", "sales") for file in ("__init__.py", "target.sql")
+    ]
+    assert (
+        "expectations.json is left out: Great Expectations is not installed. "
+        "pip install 'lockstep-kafka[expectations]' brings it."
+    ) in said.out.splitlines()
+    assert shown.document["files"] == ["__init__.py", "target.sql"]
+    assert lockstep("check", "sales").out.startswith("sales: ok;")
 
 
 def test_a_new_definition_says_what_was_asked_for(lockstep):

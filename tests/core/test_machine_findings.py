@@ -40,7 +40,9 @@ def test_a_machine_that_was_just_set_up_gives_no_finding():
     [
         (Check.PYSPARK, "4.1.1", None, "the one that is pinned"),
         (Check.PYSPARK, "4.1.1.dev1", None, "a build of it"),
-        (Check.PYSPARK, "4.1.2", "problem", "the connector is another version's"),
+        (Check.PYSPARK, "4.0.0", None, "the oldest, with jars of its own"),
+        (Check.PYSPARK, "4.1.2", "problem", "no connector of it could be fetched"),
+        (Check.PYSPARK, "3.5.8", "problem", "older"),
         (Check.PYSPARK, None, "warning", "small batches need none"),
         (Check.EXPECTATIONS, None, "warning", "most pipelines have no suite"),
         (Check.EXPECTATIONS, "1.99", None, "its version 1"),

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from lockstep.core.ledger_rights import OF_A_RUN
 from lockstep.dev.servers import airflow, kafka
 from lockstep.dev.servers.airflow_settings import AIRFLOW_SETTINGS, AirflowPlace, airflow_environment
+from lockstep.dev.setup import lock_jars
 
 CHECKOUT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yaml").read_text())
@@ -118,7 +119,7 @@ def test_the_images_are_of_the_versions_that_are_pinned():
         "postgres": "15",
         "python": "3.11-slim",
     }
-    assert ivy("spark-sql-kafka-0-10_2.13") == PINS["pyspark"]
+    assert PINS["pyspark"] == lock_jars.SPARK_VERSIONS[-1], "the newest PySpark with jars of its own"
 
 
 def test_driver_and_executors_are_of_one_python():

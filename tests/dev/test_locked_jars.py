@@ -85,6 +85,54 @@ def test_a_jar_that_is_missing_is_refused(place):
         connector_jars({"LOCKSTEP_JARS": str(place)})
 
 
+@pytest.mark.parametrize(
+    ("spark", "expected", "reason"),
+    [
+        ("4.1.1", "4.1.1", "the one that is pinned"),
+        ("4.0.2", "4.0.2", "an older one"),
+        ("4.1.1.dev1", "4.1.1", "a build of it"),
+        (None, "4.1.1", "none is installed: the newest"),
+    ],
+)
+def test_the_installed_pyspark_chooses_the_jars(spark, expected, reason):
+    assert jar_lock.spark_release(jar_lock.read_lock(), spark) == expected, reason
+
+
+@pytest.mark.parametrize("spark", ["4.1.0", "4.2.1", "3.5.8", "4.1", "main"])
+def test_a_pyspark_without_jars_of_its_own_is_refused_before_anything_is_fetched(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(jar_lock, "installed_spark", lambda: spark)
+    monkeypatch.setattr(processes, "run_program", lambda _, **__: False)
+
+    with pytest.raises(Refusal) as refused:
+        jars.ensure_jars(tmp_path / "jars", lambda _: None)
+
+    assert str(refused.value) == (
+        f"PySpark {spark} is installed, and jars.json has Spark's connector for 4.0.0, 4.0.1, 4.0.2, 4.1.1."
+        "  Next: pip install pyspark==4.1.1 pyspark-client==4.1.1"
+    )
+
+
+def test_jars_of_another_pyspark_are_refused_in_one_line_with_both_versions(place, monkeypatch):
+    monkeypatch.setattr(jar_lock, "installed_spark", lambda: "4.0.2")
+    environ = {"LOCKSTEP_JARS": str(place)}
+
+    with pytest.raises(Refusal) as refused:
+        connector_jars(environ)
+
+    assert str(refused.value) == (
+        f"the jars in {place} are for PySpark 4.1.1, and 4.0.2 is installed.  Next: lockstep dev jars"
+    )
+    assert jars.find_jars("broker", environ) == place / "broker", "the broker's jars are those of every PySpark"
+
+
+def test_a_mixture_of_jars_is_refused_by_a_jar(place):
+    (place / "connector" / "spark-tags_2.13-4.0.2.jar").write_bytes(b"PK")
+    (place / "connector" / "a-shadow-1.0.jar").write_bytes(b"PK")
+
+    with pytest.raises(Refusal, match=r"connector/a-shadow-1.0.jar in .* is not among the jars"):
+        connector_jars({"LOCKSTEP_JARS": str(place)})
+
+
 def test_the_command_line_says_it_in_one_line(place):
     change_one_byte(place / VICTIM)
     program = "from lockstep.engine.spark.session import session; session()"
@@ -133,25 +181,37 @@ def test_a_fetched_jar_with_another_checksum_takes_no_place_and_leaves_no_cache(
 
 
 def test_the_lock_is_made_from_what_ivy_brings(tmp_path):
-    jar = tmp_path / "connector" / "org.tukaani" / "xz" / "1.10.jar"
-    jar.parent.mkdir(parents=True)
-    jar.write_bytes(b"xz")
+    for spark, name in (("4.0.2", "xz"), ("4.1.1", "xz"), ("4.0.2", "pool")):
+        jar = tmp_path / spark / "connector" / "org.tukaani" / name / "1.10.jar"
+        jar.parent.mkdir(parents=True)
+        jar.write_bytes(b"xz")
 
     made = json.loads(jar_lock.format_lock(lock_jars.locked_jars(tmp_path)))
 
     assert made == {
+        "connector/pool-1.10.jar": {
+            "purl": "pkg:maven/org.tukaani/pool@1.10",
+            "sha256": "8ec5e9e6f70bf1a0b5692ef948d1194bdb074342ed14045f9e84820367a98c6a",
+            "spark": ["4.0.2"],
+        },
         "connector/xz-1.10.jar": {
             "purl": "pkg:maven/org.tukaani/xz@1.10",
             "sha256": "8ec5e9e6f70bf1a0b5692ef948d1194bdb074342ed14045f9e84820367a98c6a",
-        }
+        },
     }
 
 
-def test_every_module_that_ivy_is_asked_for_is_locked_in_that_revision():
-    asked = re.findall(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)" conf="([\w,]+)', ivy())
-    locked = {(jar.path.split("/")[0], jar.purl) for jar in jar_lock.read_lock()}
+@pytest.mark.parametrize("spark", lock_jars.SPARK_VERSIONS)
+def test_every_module_that_ivy_is_asked_for_is_locked_in_that_revision(spark):
+    text = ivy().replace(f"${{{jars.SPARK_PROPERTY}}}", spark)
+    asked = re.findall(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)" conf="([\w,]+)', text)
+    fitting = [jar for jar in jar_lock.read_lock() if not jar.spark or spark in jar.spark]
+    locked = {(jar.path.split("/")[0], jar.purl) for jar in fitting}
 
     assert len(asked) >= 8
+    assert [purl for _, purl in sorted(locked) if "org.apache.spark/spark-sql-kafka" in purl] == [
+        f"pkg:maven/org.apache.spark/spark-sql-kafka-0-10_2.13@{spark}"
+    ]
     for organisation, name, revision, configurations in asked:
         for configuration in configurations.split(","):
             assert (configuration, f"pkg:maven/{organisation}/{name}@{revision}") in locked

@@ -1,14 +1,34 @@
-"""Lists mutants of a newcomer's first inputs: names, topics, files of records, the password of the pages."""
+"""Lists mutants of a newcomer's first inputs: jars, names, topics, files of records, the password of the pages."""
 
 from __future__ import annotations
 
 from mutants.mutant import Edit, one
 
 COMMANDS = "tests/dev/test_dev_commands.py::"
+JARS = "tests/dev/test_locked_jars.py::"
 CALLS = "tests/kafka/test_calls.py::"
 LINES = "tests/cli/test_dev_produce.py::test_one_bad_line_is_refused_by_its_number_and_no_line_is_sent"
 
 MUTANTS = [
+    one(
+        "jars of another PySpark are taken for any that no lock names",
+        "the user would be told of one jar, and not of the version that was changed",
+        f"{JARS}test_jars_of_another_pyspark_are_refused_in_one_line_with_both_versions",
+        Edit(
+            "adapters/jar_lock.py", "if others := of_another_spark(every, {*found} - {*locked}):", "if others := None:"
+        ),
+        long=True,
+    ),
+    one(
+        "a PySpark without jars of its own takes the newest",
+        "Spark would load a connector of another version, and fail at run time",
+        tuple(
+            f"{JARS}test_a_pyspark_without_jars_of_its_own_is_refused_before_anything_is_fetched[{spark}]"
+            for spark in ("4.1.0", "4.2.1")
+        ),
+        Edit("adapters/jar_lock.py", "    if release not in known:", "    if not release:"),
+        long=True,
+    ),
     one(
         "a pipeline may have a name of Python's own",
         "its folder would be __init__ or __pycache__",

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from lockstep.dev.servers import kafka
+from support.servers.another_kafka import BROKER_JARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,7 +26,7 @@ class OwnBroker:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.broker = kafka.start(home, more=HURRIED)
+        self.broker = kafka.start(home, jar_folder=BROKER_JARS, more=HURRIED)
 
     @property
     def address(self) -> str:
@@ -36,7 +37,7 @@ class OwnBroker:
 
     def start(self) -> None:
         """Starts the broker again after a stop, at the same address."""
-        self.broker = kafka.start(self.home, self.broker.port, more=HURRIED)
+        self.broker = kafka.start(self.home, self.broker.port, jar_folder=BROKER_JARS, more=HURRIED)
 
     def kill(self) -> None:
         """Kills the broker, and starts it again on what it has written."""

@@ -22,6 +22,7 @@ from psycopg2.extensions import parse_dsn
 from lockstep.adapters.postgres import connect
 from lockstep.dev.servers import cluster, kafka, postgres, processes
 from lockstep.ledger.migrate import migrate
+from support.servers.another_kafka import BROKER_JARS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ class Servers:
 
     def kafka(self) -> kafka.BrokerProcess:
         with self._alone():
-            return kafka.start(self.home / "kafka")
+            return kafka.start(self.home / "kafka", jar_folder=BROKER_JARS)
 
     def migrated(self) -> postgres.Server:  # type: ignore[name-defined]
         """Returns Postgres with the template database that tests are copied from."""

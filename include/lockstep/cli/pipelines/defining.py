@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from enum import StrEnum
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,12 +21,14 @@ from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf, Raw, Upsert
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import refuse_bad_name
+from lockstep.installed import install_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 TEMPLATE_FOLDER = Path(__file__).parents[1] / "templates"
-NEW_PIPELINE_FILES = ("__init__.py", "expectations.json", "target.sql")
+SUITE_FILE, SUITE_JUDGE = "expectations.json", "great_expectations"
+NEW_PIPELINE_FILES = ("__init__.py", SUITE_FILE, "target.sql")
 DAG_FILE = "dag.py"
 SCHEMA_WIDTH = 90
 EXAMPLE_COLUMNS = "id string, at timestamp"
@@ -91,18 +94,18 @@ def new_command(
     document = {
         "pipeline": name,
         "folder": str(folder),
-        "files": list(NEW_PIPELINE_FILES),
+        "files": list(texts),
         "dag": str(dag) if dag else None,
         "next": next_commands,
     }
 
     def for_people() -> None:
-        for file in NEW_PIPELINE_FILES:
+        for file in texts:
             say(folders.shown_path(folder / file))
         if dag:
             say(folders.shown_path(dag))
-        if registered_of(pipeline.format):
-            say("LOCKSTEP_REGISTRY must name the schema registry of these records.")
+        for line in _remarks(pipeline, texts):
+            say(line)
         say(f"Next: {', then '.join(next_commands)}")
 
     show(document, as_json, for_people)
@@ -122,6 +125,13 @@ def _format(kind: FormatName, columns: str | None, key: str | None) -> Json | Av
         FormatName.JSON_SCHEMA: partial(Json, registry=True),
     }
     return kinds[kind](schema, key=key)
+
+
+def _remarks(pipeline: Pipeline, files: Iterable[str]) -> Iterator[str]:
+    if SUITE_FILE not in files:
+        yield f"{SUITE_FILE} is left out: Great Expectations is not installed. {install_of(SUITE_JUDGE)} brings it."
+    if registered_of(pipeline.format):
+        yield "LOCKSTEP_REGISTRY must name the schema registry of these records."
 
 
 def _texts(pipeline: Pipeline) -> dict[str, str]:
@@ -148,7 +158,9 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
         "key": pipeline.format.key,
         "registry": isinstance(pipeline.format, Json) and pipeline.format.registry,
     }
-    return {file: environment.get_template(f"{file}.jinja").render(values) for file in (*NEW_PIPELINE_FILES, DAG_FILE)}
+    # A suite that nothing here can judge would fail the first run.
+    files = [file for file in NEW_PIPELINE_FILES if file != SUITE_FILE or find_spec(SUITE_JUDGE)]
+    return {file: environment.get_template(f"{file}.jinja").render(values) for file in (*files, DAG_FILE)}
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 PYTHON_SUBJECT = "python"
 # From the first version on, and before the second. A test holds them to pyproject.toml.
 FITTING = {
-    Check.PYSPARK: ((4, 1, 1), (4, 1, 2)),
+    Check.PYSPARK: ((4, 0), (4, 1, 2)),
     Check.EXPECTATIONS: ((1, 24), (2,)),
     Check.CONFLUENT: ((2, 16), (2, 17)),
     Check.AIRFLOW: ((3, 1, 8), (3, 4)),
 }
 WHY_JARS_MATTER = {
-    Check.PYSPARK: "the engine and Spark's Kafka connector are built for this version; without it only small batches are read",
+    Check.PYSPARK: "the engine is written for these, and jars are locked for them; without it only small batches are read",
     Check.EXPECTATIONS: "validation is written for its version 1; without it no suite is judged",
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
     Check.AIRFLOW: "the DAGs are written for these versions; the command line works without",

@@ -18,7 +18,9 @@ from lockstep.dev.setup import trust
 from lockstep.installed import CHECKOUT, IN_CHECKOUT, SHIPPED, install_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+SPARK_PROPERTY = "lockstep.spark"  # by this name ivy.xml asks for the installed PySpark's connectors
 
 
 def folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
@@ -64,10 +66,12 @@ def ensure_jars(target: Path, say: Callable[[str], None]) -> None:
 
 
 def _resolve(target: Path, lock_held: int) -> None:
+    spark = jar_lock.spark_release(jar_lock.read_lock(), jar_lock.installed_spark())
     fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
     shutil.rmtree(fresh, ignore_errors=True)
     # The cache outlives a failure, so that the next call downloads only what is missing.
-    retrieve(fresh / "[conf]" / "[artifact]-[revision].[ext]", cache, target.with_name(f"{target.name}.log"), lock_held)
+    pattern, log = fresh / "[conf]" / "[artifact]-[revision].[ext]", target.with_name(f"{target.name}.log")
+    retrieve(pattern, cache, log, lock_held, options=[f"-D{SPARK_PROPERTY}={spark}"])
     try:
         check_jars(fresh)
     except Refusal as refusal:
@@ -83,9 +87,14 @@ def _resolve(target: Path, lock_held: int) -> None:
 
 
 def retrieve(
-    pattern: Path, cache: Path, log: Path, lock_held: int | None = None, wanted: Path = SHIPPED / "ivy.xml"
+    pattern: Path,
+    cache: Path,
+    log: Path,
+    lock_held: int | None = None,
+    wanted: Path = SHIPPED / "ivy.xml",
+    options: Sequence[str] = (),
 ) -> None:
-    """Lets Ivy fetch the `wanted` jars into files that are named by `pattern`."""
+    """Lets Ivy fetch the `wanted` jars into files that are named by `pattern`. `options` are Java's."""
     ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command=install_of("pyspark"))
@@ -93,7 +102,7 @@ def retrieve(
     # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
     cache.mkdir(parents=True, exist_ok=True)
     trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
-    command = [str(program), *trusting, "-jar", str(ivy), "-ivy", str(wanted), "-cache", str(cache)]
+    command = [str(program), *trusting, *options, "-jar", str(ivy), "-ivy", str(wanted), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     # An Ivy that outlives us must keep the next one waiting: they would write the same files.
     command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]

@@ -48,7 +48,8 @@ def packages(locked: Mapping[tuple[str, str], list[str]]) -> list[Component]:
 def fetched_jars(folder: Path) -> list[Component]:
     """Returns the jars of `make jars`. Refuses a jar that is not the locked one."""
     jars.check_jars(folder)
-    return [_component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256]) for jar in jar_lock.read_lock()]
+    fetched = [jar for jar in jar_lock.read_lock() if (folder / jar.path).is_file()]
+    return [_component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256]) for jar in fetched]
 
 
 def bundled_jars(folder: Path) -> list[Component]:
