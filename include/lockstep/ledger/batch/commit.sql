@@ -86,12 +86,14 @@ update lockstep.stream s set position = upper(r.offsets) from lockstep.batch_ran
 where r.batch_id = %(batch_id)s and s.stream_id = r.stream_id and s.position = lower(r.offsets) and s.retired_at is null
 
 -- name: committed_ranges
--- What the witness says of a batch: its ranges with what was read of each, empty counts where nothing is committed.
+-- What the witness says of a batch: its ranges with what was read of each, empty counts where nothing is committed. Each range is
+-- looked up by itself: Postgres takes a new batch for one row, and would compare all ranges with all commits.
 select s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset,
     u.delivered, u.written, u.rejected, u.filtered, b.lane, b.state
 from lockstep.batch b join lockstep.batch_range r using (batch_id) join lockstep.stream s using (stream_id)
-left join lockstep.commit c on c.batch_id = r.batch_id and c.stream_id = r.stream_id
-left join lockstep.result u on u.batch_id = c.batch_id and u.token = c.token and u.stream_id = c.stream_id
+left join lateral (
+    select u.* from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id)
+    where c.batch_id = r.batch_id and c.stream_id = r.stream_id limit 1) u on true
 where b.batch_id = %(batch_id)s order by s.partition, s.stream_id
 
 -- name: close_attempt
