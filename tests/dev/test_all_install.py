@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Typed = Callable[..., str]
 
-pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(3600)]
 # Variables of a company's proxy, and of a user's package settings.
 KEPT = ("HOME", "PIP_", "SSL_", "HTTP_", "HTTPS_", "NO_PROXY", "http_", "https_", "no_proxy")
 NOT_IN_A_SMALL_ONE = ("airflow", "pyspark", "great_expectations", "pandas")
