@@ -558,7 +558,7 @@ def test_a_role_may_not_do_anothers_work(conn, role, statement):
 
 def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown = {name for name, _, _ in REFUSED} | {"no_claim_left", "newest_attempt"}
-    shown |= {"one_version", "own_range"}  # test_versions.py and test_per_partition.py
+    shown |= {"one_version", "own_range", "one_unit"}  # test_versions.py and test_per_partition.py
     shown |= {"same_timeline", "nonce_with_token", "nonce_once"}  # test_timelines.py
     shown |= {
         "one_owner",

@@ -4305,3 +4305,14 @@ begin
 end $$;
 create trigger tables_agree after insert on commit referencing new table as added
     for each statement execute function guard_fan_out();
+
+create function guard_unit() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (select from lockstep.commit c where c.batch_id = new.batch_id) then
+        raise exception 'one_unit: batch % is committed range by range, and attempt % would commit it as a whole',
+            new.batch_id, new.token using errcode = '23514', constraint = 'one_unit';
+    end if;
+    return new;
+end $$;
+create trigger one_unit before insert or update of unit on attempt
+    for each row when (new.unit = 'batch') execute function guard_unit();
