@@ -293,6 +293,8 @@ REFUSED = [
     ("route_says_why", opened, """update lockstep.attempt set route = '{"way": "boat", "because": "it floats"}'"""),
     ("route_says_why", opened, """update lockstep.attempt set route = '{"way": "spark", "because": ""}'"""),
     ("closed_attempt_has_a_time", opened, "update lockstep.attempt set state = 'failed'"),
+    ("index_of_a_task", opened, "update lockstep.attempt set map_index = 0"),
+    ("index_of_a_task", opened, "update lockstep.attempt set task_id = 'work', map_index = -1"),
     (
         "one_unfinished_live_batch",
         planned,

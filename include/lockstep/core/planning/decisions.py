@@ -24,6 +24,8 @@ class TaskRun:
     dag_run_id: str | None = None
     task_instance_id: str | None = None
     try_number: int | None = None
+    task_id: str | None = None
+    map_index: int | None = None  # of a task that was made for a portion of the work
 
     @property
     def owner(self) -> str | None:

@@ -10,3 +10,9 @@ begin
 end $$;
 create trigger one_unit before insert or update of unit on attempt
     for each row when (new.unit = 'batch') execute function guard_unit();
+
+-- Which task of its run an attempt was made by: in the DAGs of one task and of a fleet it is not `stage`.
+alter table attempt
+    add task_id text,
+    add map_index int,  -- of a mapped task
+    add constraint index_of_a_task check (map_index is null or (map_index >= 0 and task_id is not null));
