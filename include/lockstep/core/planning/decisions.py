@@ -33,6 +33,11 @@ class TaskRun:
         return f"{self.dag_id} run {self.dag_run_id}" if self.dag_id else None
 
 
+def go_on_command(pipeline: str, lane: str, request_id: int | None) -> str:
+    """Returns the command that goes on with a batch. A batch of the live lane has no request."""
+    return f"lockstep run {pipeline}" if request_id is None else f"lockstep {lane} {pipeline} --request {request_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller that asks for a batch: the owner of leases, a key that makes the call repeatable, and permissions."""
