@@ -31,6 +31,13 @@ def versions(**more: str) -> dict[str, str]:
     return {"init": history.replace('key=("id",)', f'key=("id",){options}')}
 
 
+def followed(columns: str) -> dict[str, str]:
+    with_feed = DEFINITION.replace("Json, Pipeline", "Feed, Json, Pipeline").replace(
+        'key=("id",)', 'key=("id",), feed=Feed()'
+    )
+    return {"init": with_feed.replace("n int", columns)}
+
+
 def suite(*expectations: str) -> str:
     return f'{{"name": "orders", "expectations": [{", ".join(expectations)}]}}'
 
@@ -106,6 +113,11 @@ def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):
             {"init": versions()["init"].replace("n int", "valid_from timestamp")},
             "__init__.py: column valid_from: Lockstep fills it in a history; give the record's another name",
         ),
+        (
+            followed("at int, at_ int"),
+            "target.feed: public.orders has columns at and at_, which would both be at_ to readers of the feed",
+        ),
+        (followed("_change int"), "target.feed: public.orders has a column _change, which is the feed's own"),
         (
             scheduled("every day"),
             "__init__.py: schedule: 'every day' is no cron expression, such as '*/5 * * * *', and",

@@ -72,7 +72,7 @@ def submits(tmp_path, monkeypatch):
             conn_id="a_cluster",
             name="lockstep orders",
             application="/opt/jobs/stage_batch.py",
-            application_args=["orders", "7", "--for", "orders/run/instance/1"],
+            application_args=["orders", "7", "--for", "orders/run/instance/1/stage/"],
             jars="/opt/jars/one.jar,/opt/jars/two.jar",
             py_files="/opt/lockstep.zip",
             conf={"spark.driver.extraClassPath": "/opt/jars/ahead.jar"},

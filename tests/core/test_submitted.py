@@ -17,7 +17,7 @@ from lockstep.core.planning.decisions import Caller, TaskRun
 from support.scenes.logins import MAKE_STAGER
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
-RUN = TaskRun("orders", "manual__2026-01-01T00:00:00+00:00", "0190-ab/c d", 3)
+RUN = TaskRun("orders", "manual__2026-01-01T00:00:00+00:00", "0190-ab/c d", 3, "work/on it", 12)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,19 @@ def test_a_driver_without_a_task_works_for_itself():
     assert submitter(["orders", "17"]).task_run == TaskRun()
 
 
-@pytest.mark.parametrize("given", ["orders", "orders/run/instance", "/run/instance/1", "orders/run/instance/first", ""])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "orders",
+        "orders/run/instance/1",
+        "/run/instance/1/stage/",
+        "orders/run/instance/first/stage/",
+        "orders/run/instance/1/stage/first",
+        "",
+    ],
+)
 def test_arguments_that_name_no_task_are_refused(given):
-    with pytest.raises(Refusal, match="--for takes DAG/RUN/INSTANCE/TRY"):
+    with pytest.raises(Refusal, match="--for takes DAG/RUN/INSTANCE/TRY/TASK/INDEX"):
         submitter(["--for", given])
 
 

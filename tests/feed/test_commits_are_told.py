@@ -230,6 +230,10 @@ def test_a_new_column_of_a_table_without_rows_may_have_a_default(followed):
             "a part of another",
         ),
         ("create table public.house (id text, _change text)", "a column _change, which is the feed's own"),
+        (
+            "create table public.house (id text, at_ text, n int, at text)",
+            "columns at and at_, which would both be at_ to readers of the feed",
+        ),
     ],
 )
 def test_a_table_that_no_feed_can_follow_is_refused_in_one_line(database, tmp_path, statement, what):

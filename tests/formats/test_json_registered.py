@@ -139,10 +139,10 @@ def test_a_second_reading_takes_the_head_off_and_proves_the_values(registry):
     records = [RereadRecord(0, n, headed(key_id, "a"), value, None, -1) for n, value in enumerate(values)]
     place = registry_of(registry.url, QUICK, str)
     rows = SecondReading(folder, place)(records).to_pylist()
-    assert [row["_became"] for row in rows] == [ROW, REJECTED, REJECTED, DELETED]
+    assert [row["Became"] for row in rows] == [ROW, REJECTED, REJECTED, DELETED]
     assert (rows[0]["id"], rows[0]["n"], rows[0]["extra"], rows[3]["id"]) == ("a", 1, '{"x":1.0}', "a")
     odd = SecondReading(folder, place)([records[0]._replace(value=headed(schema_id, b'{"id":"a","id":"b"}'))])
-    assert odd.to_pylist()[0]["_became"] == UNKNOWN
+    assert odd.to_pylist()[0]["Became"] == UNKNOWN
     with pytest.raises(LookupError):
         SecondReading(folder, None)
 

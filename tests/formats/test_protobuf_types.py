@@ -367,7 +367,7 @@ def test_a_second_reading_gives_the_same_rows_deletions_and_rejects(registry):
         (b"9", b"{}"),
     ]
     rows = read([RereadRecord(0, n, key, value, None, 0) for n, (key, value) in enumerate(given_)]).to_pylist()
-    assert [row["_became"] for row in rows] == [ROW, DELETED, DELETED, UNKNOWN, REJECTED]
+    assert [row["Became"] for row in rows] == [ROW, DELETED, DELETED, UNKNOWN, REJECTED]
     assert [row["int32"] for row in rows[:3]] == [7, 7, 8]
     assert rows[0]["s"] == "a"
     assert json.loads(rows[0]["extra"])["int64"] == 0

@@ -56,8 +56,8 @@ def compared(given_values) -> None:
     both = {row["_offset"]: row for row in read(folder(Json(SCHEMA)), *given)}
     for other in alone:
         row = both[other["_offset"]]
-        assert other["_became"] in {row["_became"], UNKNOWN}
-        unsure = other["_unsure"] or ""
+        assert other["Became"] in {row["Became"], UNKNOWN}
+        unsure = other["Unsure"] or ""
         sure = [name for name in COLUMNS if f",{name}," not in unsure]
         assert [row[name] for name in sure] == [other[name] for name in sure]
 
@@ -97,14 +97,14 @@ def test_any_record_is_read_alike_or_left_open(value):
 )
 def test_a_record_is_a_row_a_reject_or_left_open(value, became, unsure):
     row = one(folder(Json("id string, n int")), value)
-    assert (row["_became"], row["_unsure"]) == (became, unsure)
+    assert (row["Became"], row["Unsure"]) == (became, unsure)
 
 
 def test_a_strict_schema_rejects_other_fields_and_a_rest_gathers_them():
     strict, rest = folder(Json("id string", strict=True)), folder(Json("id string", rest="others"))
-    assert one(strict, b'{"id": "a"}')["_became"] == ROW
-    assert one(strict, b'{"id": "a", "n": 1}')["_became"] == REJECTED
-    assert one(strict, b"{}")["_became"] == REJECTED
+    assert one(strict, b'{"id": "a"}')["Became"] == ROW
+    assert one(strict, b'{"id": "a", "n": 1}')["Became"] == REJECTED
+    assert one(strict, b"{}")["Became"] == REJECTED
     assert one(rest, b'{"id": "a", "n": 1.50, "m": [1]}')["others"] == '{"n":1.50,"m":[1]}'
     assert one(rest, b'{"id": "a"}')["others"] is None
 
@@ -121,7 +121,7 @@ def test_the_envelopes_columns_are_those_around_the_value():
     )
     assert (row["k"], row["at"], row["p"], row["o"]) == ("key", datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), 3, 7)
     assert json.loads(row["h"]) == [{"key": "a", "value": "\x01ä"}, {"key": "b"}]
-    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', key=b"\xff")["_became"] == REJECTED
+    assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', key=b"\xff")["Became"] == REJECTED
     assert one(folder(Json("id string"), envelope=envelope), b'{"id": "a"}', stamp=-1)["at"] is None
 
 
@@ -133,8 +133,8 @@ def test_headers_are_written_as_spark_writes_json():
 
 def test_a_record_without_what_its_target_needs_is_a_reject():
     keyed = folder(Json("id string, n int"), Upsert("public.p", ("id",)))
-    assert one(keyed, b'{"n": 1}')["_became"] == REJECTED
-    assert one(keyed, b'{"id": null, "n": 1, "m": "\xff"}')["_became"] == REJECTED
+    assert one(keyed, b'{"n": 1}')["Became"] == REJECTED
+    assert one(keyed, b'{"id": null, "n": 1, "m": "\xff"}')["Became"] == REJECTED
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_record_without_what_its_target_needs_is_a_reject():
 )
 def test_a_tombstone_deletes_where_its_key_is_surely_the_columns(type_, key, became):
     keyed = folder(Json(f"id {type_}", key="id"), Upsert("public.p", ("id",)))
-    assert one(keyed, None, key=key)["_became"] == became
+    assert one(keyed, None, key=key)["Became"] == became
 
 
 def test_raw_bytes_and_a_decoder_of_ones_own_are_read_again():
@@ -160,11 +160,11 @@ def test_raw_bytes_and_a_decoder_of_ones_own_are_read_again():
     own += "    return {'n': int(value), 'h': headers[0][1]}"
     custom = folder(Custom("n decimal(4,1), h binary"), decode=own)
     row = one(custom, b"5", headers=[("a", b"\x00")])
-    assert (row["_became"], row["n"], row["h"]) == (ROW, Decimal("5.0"), b"\x00")
-    assert one(custom, b"", headers=[])["_became"] == FILTERED
-    assert one(custom, b"x")["_became"] == REJECTED
-    assert one(custom, b"no number")["_became"] == REJECTED
-    assert one(custom, b"5")["_became"] == UNKNOWN
+    assert (row["Became"], row["n"], row["h"]) == (ROW, Decimal("5.0"), b"\x00")
+    assert one(custom, b"", headers=[])["Became"] == FILTERED
+    assert one(custom, b"x")["Became"] == REJECTED
+    assert one(custom, b"no number")["Became"] == REJECTED
+    assert one(custom, b"5")["Became"] == UNKNOWN
 
 
 def test_what_cannot_be_decoded_again_says_why():

@@ -25,13 +25,15 @@ NAMES = [
         """batch_id stream_id offsets offset token key value row number place pipeline topic partition epoch kind target rows
         count records one other old new window select user order excluded newest ends seq told what state before after op name
         reason digest task ordinal is_last at staged totals revision least event index copies is_ours is_readable shares gone
-        kept image net log_start watermark late moment left right table log counted claim""",
+        kept image net log_start watermark late moment left right table log counted claim use_column variable_conflict
+        _epoch _ours _is_new _held_until _next _low _said _gone _became _unsure _comparable _erased _of_batch _of_stream
+        _records _newest _ends _contributions _late _text _parsed _gathered _body _plain _target _error""",
     ),
 ]
 ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 ALL = ", ".join(f'"{name}" text' for name in NAMES)
 APPENDED = f"create table public.{{table}} ({ALL}, {ORIGIN}, primary key (_stream, _offset, _ordinal))"
-KEYED = f'create table public.drill ({ALL}, {ORIGIN}, primary key ("t", "key", "o"))'
+KEYED = f'create table public.drill ({ALL}, {ORIGIN}, primary key ("t", "key", "o", "epoch", "one", "other"))'
 TOTALS = 'key=("key", "t", "o"), totals=(Count("records"), Max("ends", of="s"))'
 SUMS = '"key" text, "t" text, "o" text, records bigint, ends text'
 VERSIONS = (
@@ -46,8 +48,8 @@ WINDOWS = (
 KINDS = {
     "appended": ('Append("public.drill", feed=Feed())', APPENDED.format(table="drill")),
     "written once": ('Append("public.drill")', APPENDED.format(table="drill_rows")),
-    "keyed": ('Upsert("public.drill", key=("t", "key", "o"), feed=Feed())', KEYED),
-    "ordered": ('Upsert("public.drill", key=("t", "key", "o"), order_by="n")', KEYED),
+    "keyed": ('Upsert("public.drill", key=("t", "key", "o", "epoch", "one", "other"), feed=Feed())', KEYED),
+    "ordered": ('Upsert("public.drill", key=("t", "key", "o", "epoch", "one", "other"), order_by="n")', KEYED),
     "versions": ('History("public.drill", key=("t", "key", "o"), order_by="seen_at")', VERSIONS),
     "accumulated": (
         f'Accumulate("public.drill", {TOTALS})',
@@ -74,6 +76,7 @@ def record(number: int, version: int) -> dict[str, str]:
     # The person is named by another key's record, too.
     return (
         its
+        | dict.fromkeys(("epoch", "one", "other"), "d")
         | {"t": key, "key": "b", "o": "c", "u": PERSON if number == 4 else "u"}
         | {"seen_at": f"2026-05-01T12:{number:02}:0{version}Z"}
     )
@@ -97,7 +100,9 @@ def test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called(
     )
     (tmp_path / "drill").mkdir()
     (tmp_path / "drill" / "__init__.py").write_text(definition)
-    (tmp_path / "drill" / "target.sql").write_text(re.sub(r'"(t|key|o)" text', r'"\1" text not null', table))
+    (tmp_path / "drill" / "target.sql").write_text(
+        re.sub(r'"(t|key|o|epoch|one|other)" text', r'"\1" text not null', table)
+    )
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(tmp_path))
     migrate_target(here.at.conn, here.folder)
     sent = [record(number, version) for number in range(8) for version in range(2)]

@@ -293,6 +293,8 @@ REFUSED = [
     ("route_says_why", opened, """update lockstep.attempt set route = '{"way": "boat", "because": "it floats"}'"""),
     ("route_says_why", opened, """update lockstep.attempt set route = '{"way": "spark", "because": ""}'"""),
     ("closed_attempt_has_a_time", opened, "update lockstep.attempt set state = 'failed'"),
+    ("index_of_a_task", opened, "update lockstep.attempt set map_index = 0"),
+    ("index_of_a_task", opened, "update lockstep.attempt set task_id = 'work', map_index = -1"),
     (
         "one_unfinished_live_batch",
         planned,
@@ -558,7 +560,7 @@ def test_a_role_may_not_do_anothers_work(conn, role, statement):
 
 def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown = {name for name, _, _ in REFUSED} | {"no_claim_left", "newest_attempt"}
-    shown |= {"one_version", "own_range"}  # test_versions.py and test_per_partition.py
+    shown |= {"one_version", "own_range", "one_unit"}  # test_versions.py and test_per_partition.py
     shown |= {"same_timeline", "nonce_with_token", "nonce_once"}  # test_timelines.py
     shown |= {
         "one_owner",

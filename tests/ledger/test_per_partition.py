@@ -28,9 +28,7 @@ class Half:
         self.attempt = self.again()
 
     def again(self) -> AttemptId:
-        token = self.ledger.opened(self.batch)
-        self.ledger.ask("update lockstep.attempt set unit = 'stream' where token = %(t)s returning 1", t=token)
-        return AttemptId(self.batch, token)
+        return AttemptId(self.batch, self.ledger.opened(self.batch, unit="stream"))
 
     def item(self, place: int) -> StreamRange:
         return StreamRange(self.streams[place], OffsetRange(TopicPartition("orders.v1", place), 0, 10))
@@ -62,6 +60,29 @@ def test_a_range_is_committed_while_its_batch_is_not(half, conn):
     said = r"orders.v1-1 \[0, 10\): batch 1 has not committed this range"
     with pytest.raises(Refusal, match=said), transaction(conn, COMMITTER) as cur:
         ranges.require_all_ranges(cur, half.batch)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        """insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until)
+        values (%(b)s, nextval('lockstep.token_seq'), 'd1', 'me', now())""",
+        "update lockstep.attempt set unit = 'batch' where batch_id = %(b)s",
+    ],
+    ids=["insert", "update"],
+)
+def test_no_attempt_takes_a_batch_as_a_whole_of_which_a_range_is_committed(half, conn, act):
+    with transaction(conn, OWNER) as cur:
+        cur.execute(act, {"b": half.batch})
+        conn.rollback()
+    half.commit(conn, 0)
+
+    with pytest.raises(errors.CheckViolation, match="one_unit: batch 1 is committed range by range"):
+        half.ledger.ask(f"{act} returning 1", b=half.batch)
+
+    half.again()
+    half.commit(conn, 1, half.again())
+    assert half.positions() == [10, 10]
 
 
 def test_an_older_attempt_is_refused_by_the_code_alone(half, conn):

@@ -56,6 +56,7 @@ MUTANTS = [
     dropped("attempt", "token_once", "a token that two attempts share fences out neither"),
     dropped("attempt", "route_says_why", "history says which reader made the rows, and why", 0, 1, 2),
     dropped("attempt", "closed_attempt_has_a_time", "history says when an attempt ended"),
+    dropped("attempt", "index_of_a_task", "the log of an attempt would be looked for at a task that never was", 0, 1),
     dropped("result", "reconciles", "each record delivered is written, filtered, rejected or put aside"),
     dropped("result", "nothing_trimmed", "a log's start goes back only where it is another log"),
     dropped("coverage", "batch_is_named", "rows that no batch brought have no proof"),

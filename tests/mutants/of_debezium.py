@@ -89,7 +89,7 @@ MUTANTS = [
         "the oldest record of a batch gives the value",
         "the row would show what it was two changes ago",
         (f"{KEPT}in_one_batch_the_newest_older_record_gives_the_value[per batch]",),
-        Edit("targets/unavailable.sql", "_epoch desc, _offset desc", "_epoch desc, _offset asc"),
+        Edit("targets/unavailable.sql", '"Epoch" desc, _offset desc', '"Epoch" desc, _offset asc'),
         long=True,
     ),
     one(

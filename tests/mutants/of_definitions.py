@@ -174,6 +174,26 @@ MUTANTS: list[Mutant] = [
         long=True,
     ),
     one(
+        "one_unit dropped",
+        "an attempt would read the rest of a batch as a whole, and could never commit it",
+        tuple(
+            f"tests/ledger/test_per_partition.py::test_no_attempt_takes_a_batch_as_a_whole_of_which_a_range_is_committed[{act}]"
+            for act in ("insert", "update")
+        ),
+        Drop("drop trigger one_unit on lockstep.attempt"),
+        long=True,
+    ),
+    one(
+        "stage takes a batch under a definition that its plan would refuse",
+        "a deployment between the two tasks would write into another table than the pipeline keeps for good",
+        tuple(
+            f"{BETWEEN}test_a_deployment_between_plan_and_stage_that_plan_would_refuse_opens_no_attempt[{guarantee}-target]"
+            for guarantee in ("per batch", "per partition")
+        ),
+        Edit("steps/batch/stage.py", "        require_bound(cur, folder.pipeline, batch_id)\n", ""),
+        long=True,
+    ),
+    one(
         "own_range dropped",
         "an executor's credentials could free the offsets of any batch",
         OWN_RANGE,

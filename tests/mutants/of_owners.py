@@ -110,7 +110,7 @@ MUTANTS = [
         f"{OWNERS}test_two_pipelines_that_name_each_other_share_an_upserted_table",
         Edit(
             "targets/upsert.sql",
-            "(s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (",
+            '(s.pipeline <> %(pipeline)s or s.epoch = n."Epoch" or (',
             "(s.pipeline = %(pipeline)s or (",
         ),
         long=True,
@@ -135,8 +135,8 @@ MUTANTS = [
         f"{MOVED}test_with_order_by_a_deletion_of_another_partition_has_no_value_and_loses_no_record",
         Edit(
             "targets/upsert.sql",
-            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch\n',
-            'case when (s.epoch, d."offset") > (n._epoch, n._offset) then true else false\n',
+            'case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n."Epoch"\n',
+            'case when (s.epoch, d."offset") > (n."Epoch", n._offset) then true else false\n',
         ),
         long=True,
     ),

@@ -35,8 +35,8 @@ MUTANTS = [
         Edit(
             SQL,
             '(coalesce(d."order", n._source_order, \'\'), s.epoch, d."offset", d.stream_id)\n'
-            "    > (coalesce(n._source_order, d.\"order\", ''), n._epoch, n._offset, n._stream)",
-            '(s.epoch, d."offset", d.stream_id) > (n._epoch, n._offset, n._stream)',
+            '    > (coalesce(n._source_order, d."order", \'\'), n."Epoch", n._offset, n._stream)',
+            '(s.epoch, d."offset", d.stream_id) > (n."Epoch", n._offset, n._stream)',
         ),
         long=True,
     ),

@@ -111,7 +111,7 @@ MUTANTS = [
         "of a key's staged records the oldest wins",
         "within a batch, too, the newest counts",
         f"{KEYS}test_in_one_batch_the_newest_record_of_a_key_wins",
-        Edit("targets/upsert.sql", "_epoch desc, _offset desc", "_epoch desc, _offset asc"),
+        Edit("targets/upsert.sql", '"Epoch" desc, _offset desc', '"Epoch" desc, _offset asc'),
         long=True,
     ),
     one(

@@ -91,8 +91,8 @@ MUTANTS = [
         (f"{NEWEST}test_records_of_one_rank_at_one_offset_of_two_partitions_have_one_winner_whichever_came_first[1]",),
         Edit(
             "targets/upsert.sql",
-            "_offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)",
-            "_offset) > ({newest_order} n._epoch, n._offset)",
+            '_offset, t._stream) > ({newest_order} n."Epoch", n._offset, n._stream)',
+            '_offset) > ({newest_order} n."Epoch", n._offset)',
         ),
         long=True,
     ),

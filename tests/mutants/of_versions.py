@@ -52,7 +52,9 @@ MUTANTS = [
         "versions of one moment are not ordered by their offsets",
         "which of them counts would be chance",
         f"{SCENES}test_of_one_rank_the_later_record_is_the_version_and_what_changes_nothing_is_one_too",
-        Edit("targets/history.sql", "_epoch desc, _offset desc, _stream desc,", "_epoch desc, _offset, _stream desc,"),
+        Edit(
+            "targets/history.sql", '"Epoch" desc, _offset desc, _stream desc,', '"Epoch" desc, _offset, _stream desc,'
+        ),
         long=True,
     ),
     one(

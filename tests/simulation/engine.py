@@ -105,8 +105,8 @@ class RememberedEngine:
         for number, (item, piece) in enumerate(parts):
             its = task.of_part((piece,))
             if self.random.random() < 0.1:  # a first try of the task, whose COMMIT was never acknowledged
-                self._range(its, piece, item, number)
-            outcome = self._range(its, piece, item, number)
+                self.one_range(its, piece, item, number)
+            outcome = self.one_range(its, piece, item, number)
             outcomes += [outcome] if outcome else []
         return tuple(outcomes)
 
@@ -119,7 +119,7 @@ class RememberedEngine:
         low, high = replace(offsets, until_offset=middle), replace(offsets, from_offset=middle)
         return [replace(item, offsets=low), replace(item, offsets=high)]
 
-    def _range(self, task: RangeTask, item, whole, number: int) -> RangeOutcome | None:
+    def one_range(self, task: RangeTask, item, whole, number: int) -> RangeOutcome | None:
         rows = io.StringIO()
         line = self._line(item, number, rows)
         d, behind = line.digest, item.offsets.from_offset - whole.offsets.from_offset

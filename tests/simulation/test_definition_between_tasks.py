@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import psycopg2
 import pytest
 
-from lockstep.core.errors import DefinitionChanged
+from lockstep.core.errors import BadData, DefinitionChanged
 from lockstep.core.pipeline.definition import Append, AtMostOnce, Idempotent, PerBatch, PerPartition, Upsert
 from lockstep.core.pipeline.stores import Postgres
 from lockstep.core.planning.decisions import Blocked, Resume
 from lockstep.steps.batch import commit_batch, deliver, validate
 from lockstep.steps.ranges import stage_ranges
+from simulation.engine import RememberedEngine
 from simulation.pipeline import DDL
 from simulation.scene import COMMITTED, Scene, told
 
@@ -133,6 +134,59 @@ def test_a_deployment_between_two_tasks_ends_the_attempt_and_commits_nothing_of_
         assert [len(table) for table in values(scene)] == [6, 0]
         scene.reap()
         assert scene.violations(rest=True) == []
+
+
+@pytest.mark.parametrize("part", ["target", "guarantee"])
+@pytest.mark.parametrize("guarantee", [PerBatch(), PerPartition()], ids=["per batch", "per partition"])
+def test_a_deployment_between_plan_and_stage_that_plan_would_refuse_opens_no_attempt(house, guarantee, part):
+    scene = house(guarantee)
+    scene.log.produce(0, 6)
+    scene.done()
+    scene.log.produce(0, 6)
+    planned = scene.plan()
+    deployed(scene, part)
+
+    said = told(lambda: scene.staged(planned))
+
+    assert said.startswith(f"Refusal: batch 2: house: its {part} was "), said
+    assert f"a pipeline keeps its {part} for good" in said
+    assert "Next: put it back, or lockstep" in said
+    assert [len(table) for table in values(scene)] == [6, 0]
+    assert ended(scene) == [("committed", None)]
+    put_back(scene)
+    assert scene.on(planned) == COMMITTED
+    assert [len(table) for table in values(scene)] == [12, 0]
+
+
+@pytest.mark.parametrize("lane", ["live", "replay"])
+def test_a_batch_of_which_a_range_is_committed_is_not_staged_as_a_whole(house, monkeypatch, lane):
+    scene = house(PerPartition())
+    for partition in range(3):
+        scene.log.produce(partition, 6)
+    planned = scene.plan()
+    if lane == "replay":
+        scene.on(planned)
+        planned = scene.plan_request(scene.asked("replay", dict.fromkeys(range(3), 0), dict.fromkeys(range(3), 6)))
+    with monkeypatch.context() as broken:
+        reading = RememberedEngine.one_range
+
+        def first_alone(self, task, item, whole, number):
+            if number:
+                raise BadData("house: no task left")
+            return reading(self, task, item, whole, number)
+
+        broken.setattr(RememberedEngine, "one_range", first_alone)
+        assert told(lambda: scene.staged(planned)) == "BadData: house: no task left"
+    scene.before = scene.folder
+    scene.folder = replace(scene.folder, pipeline=replace(scene.folder.pipeline, guarantee=PerBatch()))
+
+    said = told(lambda: scene.staged(planned))
+
+    assert f"batch {planned.batch_id}: house: its guarantee was PerPartition() and is now PerBatch()" in said
+    put_back(scene)
+    assert scene.on(planned) == COMMITTED
+    assert [len(table) for table in values(scene)] == [18, 0]
+    assert scene.violations(rest=True) == []
 
 
 def test_another_key_of_an_upserted_table_ends_the_attempt(keyed):

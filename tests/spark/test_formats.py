@@ -117,6 +117,19 @@ def test_a_strict_schema_rejects_exactly_the_records_that_differ_from_it():
     exactly()
 
 
+def test_columns_that_are_called_as_the_parsers_own_have_the_values_of_their_fields():
+    names = ("_corrupt", "_text", "_parsed", "_gathered", "_body", "_plain_key", "_head_fault", "_plain", "more")
+    json_ = Json(", ".join(f"{name} string" for name in names), key="_plain", rest="more")
+    sent = {name: name.upper() for name in names[:-1]} | {"other": 1}
+    upserted = Upsert("public.p", key=("_plain",))
+
+    row, gone, bad = decode(json_, json.dumps(sent).encode(), (b"k", None), b"{", target=upserted)
+
+    assert {name: row[name] for name in names} == {name: name.upper() for name in names[:-1]} | {"more": '{"other":1}'}
+    assert (gone["_deleted"], gone["_plain"], gone["_reason"]) == (True, "k", None)
+    assert bad["_reason"] == "not a JSON object"
+
+
 def test_a_rest_keeps_what_the_schema_does_not_name():
     rest = Json("id string, extra string", rest="extra")
     rows = decode(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from datetime import UTC, datetime
 from html import unescape
 
 import psycopg2
+import pytest
 
-from lockstep.core.planning.decisions import TaskRun
+from lockstep.core.planning.decisions import Caller, TaskRun
 from lockstep.core.planning.history import HistoryRun, read_form
+from lockstep.steps.batch.plan import plan
+from lockstep.steps.batch.stage import stage
 from lockstep.targets.stores.stores import results_of
 from stores.conftest import warehouse  # noqa: F401 - a fixture
 from web.answers import said
@@ -127,6 +131,27 @@ def test_batches_with_rejects_are_chosen_and_the_link_to_older_ones_keeps_the_ch
         pages("/dags/drill/batches?lane=replay&rejects=with+rejects")
     )
     assert "rejects: some is none of all, with rejects" in said(pages("/dags/drill/batches?rejects=some"), 400)
+
+
+@pytest.mark.parametrize(
+    ("run", "log"),
+    [
+        (TaskRun("drill", "manual__1", "ti", 2, "stage"), "/dags/drill/runs/manual__1/tasks/stage?try_number=2"),
+        (TaskRun("drill", "manual__1", "ti", 1, "run"), "/dags/drill/runs/manual__1/tasks/run?try_number=1"),
+        (TaskRun("fleet", "a b", "ti", 1, "work", 0), "/dags/fleet/runs/a%20b/tasks/work/mapped/0?try_number=1"),
+        (TaskRun("drill", "manual__1", "ti", 1), None),
+    ],
+    ids=["five tasks", "one task", "a fleet", "an older attempt"],
+)
+def test_the_log_of_an_attempt_is_that_of_the_task_that_made_it(pages, here, run, log):
+    caller = Caller(run.owner, task_run=run)
+    batch = plan(here.at.conn, here.at.broker, here.folder, caller, datetime.now(UTC)).batch_id
+    stage(here.at, here.engine, here.folder, batch, caller)
+
+    text = unescape(pages(f"/dags/drill/batches/{batch}").text)
+
+    assert re.findall(r'href="([^"]+)"[^>]*>log<', text) == ([log] if log else [])
+    assert here.drill.ask("select task_id, map_index from lockstep.attempt") == [(run.task_id, run.map_index)]
 
 
 def test_every_batch_of_a_history_run_is_listed_and_no_other(pages, here):

@@ -130,7 +130,8 @@ def task_caller() -> Caller:
     """Returns this task's run for the ledger. The run id is the key, so that a cleared run finds its batch again."""
     context = get_current_context()
     ti, params = context["ti"], context.get("params") or {}
-    task_run = TaskRun(ti.dag_id, ti.run_id, str(ti.id), ti.try_number)
+    index = ti.map_index if ti.map_index is not None and ti.map_index >= 0 else None
+    task_run = TaskRun(ti.dag_id, ti.run_id, str(ti.id), ti.try_number, ti.task_id, index)
     return Caller(
         task_run.owner or "",
         key=ti.run_id,

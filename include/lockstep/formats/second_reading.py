@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
-REREAD_COLUMNS = (("_offset", "bigint"), ("_became", "text"), ("_unsure", "text"))
+REREAD_COLUMNS = (("_offset", "bigint"), ("Became", "text"), ("Unsure", "text"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
@@ -85,14 +85,14 @@ class SecondReading:
         self._judge = judge_of(self.folder, self.registry)
 
     def __call__(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
-        """Returns one row per record: `_offset`, `_became`, `_unsure` (`,a,b,`, or null) and the pipeline's columns."""
+        """Returns one row per record: `_offset`, `Became`, `Unsure` (`,a,b,`, or null) and the pipeline's columns."""
         left, parts = records, []
         if self._by_columns is not None and records:
             places, columns = self._by_columns(pa.array([record.value for record in records], pa.binary()))
             marks = {
                 "_offset": pa.array([records[place].offset for place in places], pa.int64()),
-                "_became": pa.array([ROW] * len(places), pa.string()),
-                "_unsure": pa.nulls(len(places), pa.string()),
+                "Became": pa.array([ROW] * len(places), pa.string()),
+                "Unsure": pa.nulls(len(places), pa.string()),
             }
             arrays = marks | dict(zip(columns.schema.names, columns.columns, strict=True))
             parts.append(pa.RecordBatch.from_pydict(arrays, schema=self._schema))
@@ -103,15 +103,15 @@ class SecondReading:
 
     @property
     def _schema(self) -> pa.Schema:
-        marks = [("_offset", pa.int64()), ("_became", pa.string()), ("_unsure", pa.string())]
+        marks = [("_offset", pa.int64()), ("Became", pa.string()), ("Unsure", pa.string())]
         return pa.schema([*marks, *((column.name, arrow_type(column)) for column in self.columns)])
 
     def _alone(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         judged = [self._judged(record) for record in records]
         arrays: dict[str, Any] = {
             "_offset": pa.array([record.offset for record in records], pa.int64()),
-            "_became": pa.array([became for became, _, _ in judged], pa.string()),
-            "_unsure": pa.array([f",{','.join(unsure)}," if unsure else None for _, _, unsure in judged], pa.string()),
+            "Became": pa.array([became for became, _, _ in judged], pa.string()),
+            "Unsure": pa.array([f",{','.join(unsure)}," if unsure else None for _, _, unsure in judged], pa.string()),
         }
         for column in self.columns:
             arrays[column.name] = pa.array([values.get(column.name) for _, values, _ in judged], arrow_type(column))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.definition import Pipeline
 
+PLAIN = "$plain"  # as no column of a definition is called
+
 
 def key_as(type_: str, its_key: str = "_key") -> Column:
     """Returns the Kafka key's text as the key column's type, or null if the text is no such value."""
@@ -36,10 +38,10 @@ def with_plain_keys(frame: DataFrame, pipeline: Pipeline) -> DataFrame:
         return frame
     type_ = next(column.type for column in pipeline.format.columns if column.name == key)
     plain = F.col("_deleted") & F.col("_reason").isNull() & F.col(key).isNull()
-    frame = frame.withColumn("_plain", plain).withColumns(
+    frame = frame.withColumn(PLAIN, plain).withColumns(
         {
-            "_reason": F.when(F.col("_plain"), why_no_key(pipeline)).otherwise(F.col("_reason")),
-            key: F.when(F.col("_plain"), key_as(type_)).otherwise(F.col(key)),
+            "_reason": F.when(F.col(PLAIN), why_no_key(pipeline)).otherwise(F.col("_reason")),
+            key: F.when(F.col(PLAIN), key_as(type_)).otherwise(F.col(key)),
         }
     )
-    return frame.drop("_plain")
+    return frame.drop(PLAIN)

@@ -234,6 +234,8 @@ create table attempt (
     spark_ui text,  -- A page leads there, so no other scheme is taken.
     spark_event_log text,
     route jsonb,  -- Each attempt says which way its records took, and why.
+    task_id text,
+    map_index integer,
     constraint attempt_pkey primary key (batch_id, token),
     constraint one_definition unique (batch_id, token, definition_hash),
     constraint token_once unique (token),
@@ -242,6 +244,7 @@ create table attempt (
         'abandoned')),
     constraint attempt_unit_check check (unit in ('batch', 'stream')),
     constraint closed_attempt_has_a_time check ((state in ('open', 'staged', 'validated')) = (closed_at is null)),
+    constraint index_of_a_task check (map_index is null or map_index >= 0 and task_id is not null),
     constraint route_says_why check (route is null or coalesce(((route ->> 'way') in ('process', 'tasks', 'spark'))
         and (route ->> 'because') <> '', false)),
     constraint spark_ui_is_web check (spark_ui ~ '^https?://'),
@@ -4303,3 +4306,14 @@ begin
 end $$;
 create trigger tables_agree after insert on commit referencing new table as added
     for each statement execute function guard_fan_out();
+
+create function guard_unit() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if exists (select from lockstep.commit c where c.batch_id = new.batch_id) then
+        raise exception 'one_unit: batch % is committed range by range, and attempt % would commit it as a whole',
+            new.batch_id, new.token using errcode = '23514', constraint = 'one_unit';
+    end if;
+    return new;
+end $$;
+create trigger one_unit before insert or update of unit on attempt
+    for each row when (new.unit = 'batch') execute function guard_unit();

@@ -2,7 +2,7 @@
 -- The staged records as versions, each with the moment from which it is valid.
 create temp table version on commit drop as
 select {staged}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, {moment} as valid_from,
-    s.epoch as _epoch
+    s.epoch as "Epoch"
 from {rows} t join lockstep.stream s on s.stream_id = t._stream
 
 -- name: left_open
@@ -27,7 +27,7 @@ select s.pipeline from lockstep.claim k join lockstep.stream s using (stream_id)
 
 -- name: make_touched
 -- Room for each key that a batch adds to or takes from, with the first moment where it does.
-create temp table touched on commit drop as select {target_keys}, t.valid_from as _low from {target} t with no data
+create temp table touched on commit drop as select {target_keys}, t.valid_from as "Low" from {target} t with no data
 
 -- name: touch_added
 -- The keys of the new versions.
@@ -48,11 +48,11 @@ select count(*) as withdrawn from gone
 -- below the first moment keep their ends.
 create temp table timed on commit drop as
 with around as (
-    select {target_keys}, t.valid_from, t.valid_until as _held_until, t._deleted, t._stream, t._offset, t._ordinal,
-        s.epoch as _epoch, s.pipeline = %(pipeline)s as _ours, false as _is_new
+    select {target_keys}, t.valid_from, t.valid_until as "HeldUntil", t._deleted, t._stream, t._offset, t._ordinal,
+        s.epoch as "Epoch", s.pipeline = %(pipeline)s as "Ours", false as "IsNew"
     from touched n cross join lateral (
         select coalesce(
-            (select b.valid_from from {target} b where {same_key_before} and b.valid_from < n._low
+            (select b.valid_from from {target} b where {same_key_before} and b.valid_from < n."Low"
                 and (b.valid_until is null or b.valid_until > b.valid_from) order by b.valid_from desc limit 1),
             (select min(b.valid_from) from {target} b where {same_key_before})) as valid_from) first
     -- `offset 0`: a look into the index for each key, whatever Postgres thinks of the length of their histories
@@ -61,34 +61,34 @@ with around as (
     {and_new}),
 followed as (
     select *, min(valid_from) over (partition by {plain_keys}
-        order by {order} _ours desc, _epoch desc, _offset desc, _stream desc, _ordinal desc
-        rows between unbounded preceding and 1 preceding) as _next
+        order by {order} "Ours" desc, "Epoch" desc, _offset desc, _stream desc, _ordinal desc
+        rows between unbounded preceding and 1 preceding) as "Next"
     from around)
-select {plain_keys}, _stream, _offset, _ordinal, _epoch, _ours, _is_new, _held_until,
-    case when _deleted then valid_from when _next is not null then greatest(valid_from, _next) end as valid_until
+select {plain_keys}, _stream, _offset, _ordinal, "Epoch", "Ours", "IsNew", "HeldUntil",
+    case when _deleted then valid_from when "Next" is not null then greatest(valid_from, "Next") end as valid_until
 from followed
 
 -- name: and_new
 -- The versions to add, beside those that stand.
 union all
-select {keys}, n.valid_from, null, n._deleted, n._stream, n._offset, n._ordinal, n._epoch, true, true from version n
+select {keys}, n.valid_from, null, n._deleted, n._stream, n._offset, n._ordinal, n."Epoch", true, true from version n
 
 -- name: moved
 -- A key in two partitions of one epoch: nothing says which record comes first. Sorted, so that no plan hopes to meet one soon.
 select jsonb_build_array({plain_keys}) as key, min(_stream) as one, max(_stream) as other
-from timed where _ours group by {plain_keys}, _epoch having min(_stream) <> max(_stream) and bool_or(_is_new) order by key limit 1
+from timed where "Ours" group by {plain_keys}, "Epoch" having min(_stream) <> max(_stream) and bool_or("IsNew") order by key limit 1
 
 -- name: end_versions
 -- Versions that stand end where the next one begins now.
 update {target} t set valid_until = w.valid_until from timed w
-where not w._is_new and w._held_until is distinct from w.valid_until
+where not w."IsNew" and w."HeldUntil" is distinct from w.valid_until
   and t._stream = w._stream and t._offset = w._offset and t._ordinal = w._ordinal
 
 -- name: insert_versions
 -- Every staged row of a winning task becomes a version. The unique index refuses any second one.
 insert into {target} ({columns}, valid_from, valid_until, _deleted, _stream, _offset, _ordinal, _batch)
 select {new_columns}, n.valid_from, w.valid_until, n._deleted, n._stream, n._offset, n._ordinal, %(batch_id)s
-from version n join timed w on w._is_new and n._stream = w._stream and n._offset = w._offset and n._ordinal = w._ordinal
+from version n join timed w on w."IsNew" and n._stream = w._stream and n._offset = w._offset and n._ordinal = w._ordinal
 
 -- name: forget
 -- The next target of the same transaction has versions of its own.

@@ -17,7 +17,7 @@ coalesce(t._source_order, decode(substring(
 -- changed since may lie in earlier batches.
 
         join newest n on {same_staged_key} and (
-            n._stream = t._stream and n._offset > t._offset and n._source_order >= t._source_order or n._epoch > s.epoch
+            n._stream = t._stream and n._offset > t._offset and n._source_order >= t._source_order or n."Epoch" > s.epoch
                 and coalesce(s.first_topic, s.topic) = (
                     select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = n._stream))
 
@@ -62,4 +62,4 @@ order by n._stream, n._offset limit 1
 -- name: dead_by_source
 -- A later deletion of the source's log. One without an order counts by the topic's.
 (coalesce(d."order", n._source_order, ''), s.epoch, d."offset", d.stream_id)
-    > (coalesce(n._source_order, d."order", ''), n._epoch, n._offset, n._stream)
+    > (coalesce(n._source_order, d."order", ''), n."Epoch", n._offset, n._stream)

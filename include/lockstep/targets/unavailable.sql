@@ -13,17 +13,17 @@ where %(column)s = any(n._unavailable) and not n._deleted order by n._stream, n.
 -- The value of the newest older record of the key in this batch that has one. A deletion has one, which is none.
 with said as (
     select distinct on ({keys}) * from (
-        select {staged_keys}, t.{column}::{type} as _said, coalesce(t._deleted, false) as _gone, s.epoch as _epoch,
+        select {staged_keys}, t.{column}::{type} as "Said", coalesce(t._deleted, false) as "Gone", s.epoch as "Epoch",
             t._offset, t._stream, t._ordinal{staged_order}
         from {rows} t join lockstep.stream s on s.stream_id = t._stream{before_newest}
         where not %(column)s = any(string_to_array(coalesce(t._unavailable, ''), ','))) older
-    order by {keys}, {order} _epoch desc, _offset desc, _stream desc, _ordinal desc),
+    order by {keys}, {order} "Epoch" desc, _offset desc, _stream desc, _ordinal desc),
 filled as (
-    update newest n set {column} = case when t._gone then null else t._said end,
+    update newest n set {column} = case when t."Gone" then null else t."Said" end,
         _unavailable = array_remove(n._unavailable, %(column)s)
     from said t where {same_key} and %(column)s = any(n._unavailable) and not n._deleted
-    returning t._gone)
-select count(*) filter (where _gone) as lost from filled
+    returning t."Gone")
+select count(*) filter (where "Gone") as lost from filled
 
 -- name: fill_from_target
 -- The value of the row that is there. Rows of newer records are out of the way by now.

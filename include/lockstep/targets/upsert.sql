@@ -6,9 +6,9 @@ select pg_advisory_xact_lock(hashtextextended('lockstep.target ' || %(table)s, 0
 -- Of each key the newest staged record: by the target's order, then the stream's epoch, then the offset.
 create temp table newest on commit drop as
 select distinct on ({keys}) * from (
-    select {placed}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as _epoch{marks}
+    select {placed}, t._stream, t._offset, t._ordinal, coalesce(t._deleted, false) as _deleted, s.epoch as "Epoch"{marks}
     from {rows} t join lockstep.stream s on s.stream_id = t._stream) staged
-order by {keys}, {newest_first} _epoch desc, _offset desc, _stream desc, _ordinal desc
+order by {keys}, {newest_first} "Epoch" desc, _offset desc, _stream desc, _ordinal desc
 
 -- name: marks
 -- The columns whose values a change record does not have.
@@ -29,20 +29,20 @@ where {no_key} order by n._stream, n._offset limit 1
 
 -- name: moved_within
 -- A key in two partitions of one epoch: nothing says which record is newer. Sorted, so that no plan hopes to meet one soon.
-select jsonb_build_array({newest_keys}) as key, t.one, t.other
-from (select {staged_keys}, s.epoch, min(t._stream) as one, max(t._stream) as other
+select jsonb_build_array({newest_keys}) as key, t."One" as one, t."Other" as other
+from (select {staged_keys}, s.epoch as "Epoch", min(t._stream) as "One", max(t._stream) as "Other"
       from {rows} t join lockstep.stream s on s.stream_id = t._stream
       group by {key_places}, s.epoch having min(t._stream) <> max(t._stream)) t
-join newest n on {same_key} and n._epoch = t.epoch order by key limit 1
+join newest n on {same_key} and n."Epoch" = t."Epoch" order by 1 limit 1
 
 -- name: moved_between
 -- A key in two topics: their epochs and offsets say nothing about each other. A topic that the pipeline moved to is no second one.
-select jsonb_build_array({newest_keys}) as key, t.one, t.other
-from (select {staged_keys}, min(t._stream) as one, max(t._stream) as other
+select jsonb_build_array({newest_keys}) as key, t."One" as one, t."Other" as other
+from (select {staged_keys}, min(t._stream) as "One", max(t._stream) as "Other"
       from {rows} t join lockstep.stream s on s.stream_id = t._stream
       group by {key_places}
       having min(coalesce(s.first_topic, s.topic)) <> max(coalesce(s.first_topic, s.topic))) t
-join newest n on {same_key} order by key limit 1
+join newest n on {same_key} order by 1 limit 1
 
 -- name: topics_of_streams
 -- The topics of two streams, where the store of the rows knows them.
@@ -60,12 +60,12 @@ from lockstep.stream s where s.stream_id = coalesce((select n._stream from newes
 -- name: older
 -- Of a key the row that is there (t, s) is of a newer record than the staged one (n). A former owner's row is not.
 case when s.pipeline = any(%(peers)s)
-    then ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n._epoch, n._offset, n._stream)
+    then ({target_order} s.epoch, t._offset, t._stream) > ({newest_order} n."Epoch", n._offset, n._stream)
     else {ranked_higher} end
 
 -- name: apart
 -- Offsets of these two streams (s and that of n) say nothing about which record is newer. Nor do epochs of two topics.
-s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n._epoch or (
+s.stream_id <> n._stream and s.pipeline = any(%(peers)s) and (s.pipeline <> %(pipeline)s or s.epoch = n."Epoch" or (
     %(of_several_topics)s and coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic') <> (
         select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic')
         from lockstep.stream o where o.stream_id = n._stream)))
@@ -108,7 +108,7 @@ where d.target = %(target)s and d.key = jsonb_build_array({newest_keys})
 
 -- name: dead_by_log
 -- A later deletion: offsets are compared within a stream, epochs within a topic. Another store knows no topics.
-case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n._epoch
+case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n."Epoch"
     and coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic') is not distinct from (
         select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic') from lockstep.stream o where o.stream_id = n._stream) end
 

@@ -124,10 +124,10 @@ from (
     select c.key as _key, {kept_keys}, s.ends as window_end, s.revision + 1 as _revision
     from window_touched c join lockstep.window_state s on s.target = %(target)s and s.key = c.key where s.revision > 0) k
 cross join lateral (
-    select count(*) as _contributions, {combined}, {newest} from lockstep.contribution c
+    select count(*) as "Contributions", {combined}, {newest} from lockstep.contribution c
     where c.target = %(target)s and c.key = k._key) l
 left join {target} t on {same_as_kept}
-where case when l._contributions = 0 then t._stream is not null
+where case when l."Contributions" = 0 then t._stream is not null
     else t._stream is null or ({names_of_row}) is distinct from ({names_of_left}) end
 
 -- name: raise_revisions
@@ -136,13 +136,13 @@ update lockstep.window_state s set revision = k._revision from window_change k w
 
 -- name: delete_windows
 -- A shown window that nothing is left of has no row.
-delete from {target} t using window_change k where k._contributions = 0 and {same_as_kept}
+delete from {target} t using window_change k where k."Contributions" = 0 and {same_as_kept}
 
 -- name: write_windows
 -- The rows of shown windows, as they add up now.
 insert into {target} as t ({keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, _batch)
 select {keys}, window_end, {names}, _revision, _stream, _offset, _ordinal, %(batch_id)s
-from window_change where _contributions > 0
+from window_change where "Contributions" > 0
 on conflict ({keys}) do update set ({names}, _revision, _stream, _offset, _ordinal, _batch)
     = row({excluded_names}, excluded._revision, excluded._stream, excluded._offset, excluded._ordinal, excluded._batch)
 
@@ -167,10 +167,10 @@ select k.*, l.* from (
     where c.target = %(target)s and c.revision = 0
       and c.ends <= (select e.watermark from lockstep.event_time e where e.pipeline = %(pipeline)s)) k
 cross join lateral (
-    select count(*) as _contributions, {combined}, {newest},
+    select count(*) as "Contributions", {combined}, {newest},
         (max(array[c.stream_id, c."offset", c.ordinal, c.batch_id]))[4] as _batch
     from lockstep.contribution c where c.target = %(target)s and c.key = k._key) l
-where l._contributions > 0 order by k.window_end limit %(most)s
+where l."Contributions" > 0 order by k.window_end limit %(most)s
 
 -- name: show
 -- They are shown for the first time.

@@ -113,7 +113,7 @@ class LedgerRows:
                 cur.execute("insert into lockstep.call values (%s, %s, %s)", (self.pipeline, key, batch))
             return batch
 
-    def opened(self, batch: int, dag_run: str | None = None, *, staging: bool = False) -> int:
+    def opened(self, batch: int, dag_run: str | None = None, *, staging: bool = False, unit: str = "batch") -> int:
         with transaction(self.conn, None) as cur:
             cur.execute("set local role lockstep_owner")
             cur.execute(
@@ -130,8 +130,9 @@ class LedgerRows:
             )
             cur.execute(
                 "insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,"
-                " dag_id, dag_run_id, opened_at) values (%s, %s, 'd1', 'host/1/1', now() + interval '20 s', %s, %s, %s)",
-                (batch, token, dag_run and "orders", dag_run, NOON + timedelta(seconds=1)),
+                " dag_id, dag_run_id, opened_at, unit)"
+                " values (%s, %s, 'd1', 'host/1/1', now() + interval '20 s', %s, %s, %s, %s)",
+                (batch, token, dag_run and "orders", dag_run, NOON + timedelta(seconds=1), unit),
             )
             if staging:
                 cur.execute("set local role lockstep_stager")

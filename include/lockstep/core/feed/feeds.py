@@ -25,6 +25,9 @@ SCHEMA = "lockstep_feed"
 LONGEST_NAME = 58  # Postgres cuts names at 63, and `_from` is added
 MOST_KEPT_DAYS = 36_500
 SHAPES = ("row", "change")
+# The reader's own columns. A column of the table that is called so gets an underscore behind its name.
+READER_COLUMNS = ("number", "seq", "change", "kind", "batch_id", "at")
+IMAGE_COLUMNS = ("_change", "_change_set", "_ordinal_in_set")  # of the table of images, beside those of the target
 _KEEP = re.compile(r"^(\d{1,6}) (minute|hour|day|week)s?\Z", re.ASCII)
 
 
@@ -106,6 +109,23 @@ class Feed:
 def feed_name(table: str) -> str:
     """Returns the name of a table's feed: `public_orders` for `public.orders`."""
     return table.replace(".", "_")
+
+
+def reader_name(column: str) -> str:
+    """Returns what the reader's function calls a column of the table."""
+    return f"{column}_" if column in READER_COLUMNS else column
+
+
+def feed_clash(columns: Iterable[str]) -> str | None:
+    """Says which columns of a table its feed cannot tell apart from others, or returns None."""
+    names = set(columns)
+    for name in IMAGE_COLUMNS:
+        if name in names:
+            return f"a column {name}, which is the feed's own"
+    for name in READER_COLUMNS:
+        if {name, reader_name(name)} <= names:
+            return f"columns {name} and {name}_, which would both be {name}_ to readers of the feed"
+    return None
 
 
 def refuse_bad_feed(feed: Feed | None, table: str) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.planning.decisions import go_on_command
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
@@ -62,9 +64,7 @@ class Work:
 
     def go_on(self, name: str) -> str:
         """Returns the command that goes on with the batch."""
-        return f"lockstep run {name}" if self.request_id is None else (
-            f"lockstep {self.lane} {name} --request {self.request_id}"
-        )  # fmt: skip
+        return go_on_command(name, self.lane, self.request_id)
 
 
 @dataclass(frozen=True, slots=True)

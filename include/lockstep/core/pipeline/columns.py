@@ -36,6 +36,7 @@ FLOAT = ("real", "double precision")
 TEXT = ("text", "character varying")
 ORDERS_VERSIONS = ("timestamp", "date", "smallint", "int", "bigint")  # types of a moment from which a version is valid
 VERSION_NAMES = ("valid_from", "valid_until", "_deleted")  # of a history's rows. Lockstep fills them
+SYSTEM_NAMES = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})  # Postgres has them in every table
 _DECIMAL = re.compile(r"^decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z", re.ASCII)
 _COLUMN = re.compile(r"^\s*(\S+)\s+(\S.*?)\s*$", re.DOTALL)
 
@@ -52,6 +53,10 @@ class Column:
             raise BadDefinition(f"column {quoted(self.name)}: a name is lower case letters, digits and _, 63 at most")
         if self.name in RESERVED:
             raise BadDefinition(f"column {self.name!r} is reserved: Lockstep fills it")
+        if self.name in SYSTEM_NAMES:
+            raise BadDefinition(
+                f"column {self.name!r} is a system column of Postgres, which every table has: rename it"
+            )
         if self.type not in POSTGRES and not _is_decimal(self.type):
             raise BadDefinition(
                 f"column {self.name!r}: type {quoted(self.type)} is not one of {', '.join(POSTGRES)}, decimal(p,s)"

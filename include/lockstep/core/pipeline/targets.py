@@ -8,7 +8,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.feed.feeds import Feed, Topic, refuse_bad_feed
 from lockstep.core.feed.sends import table_of_topic
 from lockstep.core.lake.iceberg import Iceberg
-from lockstep.core.pipeline.columns import VERSION_NAMES
+from lockstep.core.pipeline.columns import SYSTEM_NAMES, VERSION_NAMES
 from lockstep.core.pipeline.limits import is_number
 from lockstep.core.pipeline.names import refuse_bad_key, refuse_bad_table, refuse_bad_transform, refuse_sharing_names
 from lockstep.core.pipeline.totals import Count, Max, Min, Sum, Total
@@ -179,6 +179,11 @@ def asked_key(target: Target) -> tuple[str, ...]:
     return () if isinstance(target, Append) else row_key(target)
 
 
+def filled_columns(target: Target) -> tuple[str, ...]:
+    """Returns the columns of a target with totals, or none if the decoded ones are its columns."""
+    return (*target.key, *(total.name for total in target.totals)) if isinstance(target, WithTotals) else ()
+
+
 def topics_of(targets: tuple[Target, ...]) -> list[tuple[Target, Topic]]:
     """Returns the targets whose feeds are sent to a topic, each with its topic."""
     return [(target, target.feed.to) for target in targets if target.feed and target.feed.to]
@@ -224,6 +229,8 @@ def _refuse_bad_totals(key: tuple[str, ...], totals: tuple[Total, ...], more: tu
     for name in names:
         if name in RESERVED or name in more:
             raise BadDefinition(f"target.totals: the column {name!r} is reserved: Lockstep fills it")
+        if name in SYSTEM_NAMES:
+            raise BadDefinition(f"target.totals: the column {name!r} is a system column of Postgres: rename it")
         if names.count(name) > 1:
             raise BadDefinition(f"target.totals: the column {name!r} is there twice")
 

@@ -24,11 +24,18 @@ class TaskRun:
     dag_run_id: str | None = None
     task_instance_id: str | None = None
     try_number: int | None = None
+    task_id: str | None = None
+    map_index: int | None = None  # of a task that was made for a portion of the work
 
     @property
     def owner(self) -> str | None:
         """Returns the name under which a DAG run holds leases, the same for all its tasks and tries."""
         return f"{self.dag_id} run {self.dag_run_id}" if self.dag_id else None
+
+
+def go_on_command(pipeline: str, lane: str, request_id: int | None) -> str:
+    """Returns the command that goes on with a batch. A batch of the live lane has no request."""
+    return f"lockstep run {pipeline}" if request_id is None else f"lockstep {lane} {pipeline} --request {request_id}"
 
 
 @dataclass(frozen=True, slots=True)

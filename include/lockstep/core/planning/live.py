@@ -15,7 +15,7 @@ from lockstep.core.planning.blocked import (
     topic_left_out,
     unreadable_log,
 )
-from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start
+from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start, go_on_command
 from lockstep.core.states import BatchState
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ def about_unfinished(pipeline: Pipeline, known: UnfinishedFacts, batch: Unfinish
         return changed
     times, error = known.failures
     if times >= FAILURES_THAT_BLOCK and not caller.retry:
-        again = f"lockstep {'run' if batch.request_id is None else batch.lane} {pipeline.name}"
-        again += "" if batch.request_id is None else f" --request {batch.request_id}"
+        again = go_on_command(pipeline.name, batch.lane, batch.request_id)
         return Blocked(
             f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {error}",
             f"mend it, then: {again} --retry",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.planning.batch_size import because
 from lockstep.core.planning.blocked import another_log, changed_definition, topic_left_out
-from lockstep.core.planning.decisions import NO_PACE, Blocked, Busy, GiveUp, Idle, Pace, Resume, Start
+from lockstep.core.planning.decisions import NO_PACE, Blocked, Busy, GiveUp, Idle, Pace, Resume, Start, go_on_command
 from lockstep.core.planning.lanes import next_pieces, ranges_of
 from lockstep.core.planning.live import about_unfinished
 
@@ -136,9 +136,7 @@ def _left_to(preview: Request, other: Unfinished) -> Blocked:
     of = "live" if other.request_id is None else f"request {other.request_id}"
     return Blocked(
         f"{name}: batch {other.batch_id} ({of}) holds these offsets and is not finished: a preview is shown behind it",
-        f"lockstep run {name}"
-        if other.request_id is None
-        else f"lockstep {other.lane} {name} --request {other.request_id}",
+        go_on_command(name, other.lane, other.request_id),
     )
 
 
@@ -148,7 +146,7 @@ def _given_up(name: str, at: RequestSituation, caller: Caller) -> Blocked | None
         return None
     return Blocked(
         f"{name}: request {at.request.request_id} was given up {times} times: {error}",
-        f"lockstep {at.request.lane} {name} --request {at.request.request_id} --retry",
+        f"{go_on_command(name, at.request.lane, at.request.request_id)} --retry",
     )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpar
 
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.core.pipeline.columns import NUL, NUL_REASON, digits
+from lockstep.core.records import PASSING
 from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
 from lockstep.formats.json.rest import gatherer
 from lockstep.formats.tombstones import key_as, why_no_key
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.formats import Json
     from lockstep.core.registry import Registry
 
-CORRUPT = "_corrupt"
+CORRUPT = "$corrupt"  # as no column of a definition is called
 HEADED = "begins with the head of a registry's schema, not with JSON: Json(..., registry=True) reads such records"
 OPTIONS = {
     "mode": "PERMISSIVE",
@@ -59,8 +60,7 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Reg
     deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
     judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline, format_))
     values = [_value(c, pipeline, format_).alias(c.name) for c in format_.columns]
-    passing = {"_text", "_parsed", "_gathered", BODY, PLAIN_KEY, HEAD_FAULT}
-    return judged.select(*[F.col(name) for name in judged.columns if name not in passing], *values)
+    return judged.select(*[F.col(name) for name in judged.columns if name not in PASSING], *values)
 
 
 def _reason(pipeline: Pipeline, format_: Json) -> Column:

@@ -140,6 +140,8 @@ def open_attempt(
         "dag_run_id": caller.task_run.dag_run_id,
         "task_instance_id": caller.task_run.task_instance_id,
         "try_number": caller.task_run.try_number,
+        "task_id": caller.task_run.task_id,
+        "map_index": caller.task_run.map_index,
         "log_starts": Json(dict(how.log_starts)),
         "unit": how.unit,
         "route": Json(how.route.document()),

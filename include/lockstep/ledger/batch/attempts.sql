@@ -35,9 +35,9 @@ values (%(definition_hash)s, %(pipeline)s, %(document)s, %(code_version)s) on co
 -- name: insert_attempt
 -- One try at a batch.
 insert into lockstep.attempt (batch_id, token, definition_hash, owner, lease_until,
-    dag_id, dag_run_id, task_instance_id, try_number, log_starts, unit, nonce, route)
+    dag_id, dag_run_id, task_instance_id, try_number, task_id, map_index, log_starts, unit, nonce, route)
 values (%(batch_id)s, %(token)s, %(definition_hash)s, %(owner)s, clock_timestamp() + make_interval(secs => %(lease)s),
-    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(log_starts)s, %(unit)s, %(nonce)s::uuid, %(route)s)
+    %(dag_id)s, %(dag_run_id)s, %(task_instance_id)s, %(try_number)s, %(task_id)s, %(map_index)s, %(log_starts)s, %(unit)s, %(nonce)s::uuid, %(route)s)
 
 -- name: renew_lease
 -- The holder is alive; not one row means that a newer attempt, or a decision, has taken the batch away.

@@ -9,7 +9,7 @@ from psycopg2 import errors, sql
 from lockstep.adapters.postgres import OWNER, PLANNER, become
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.feed.feeds import SCHEMA, feed_name
+from lockstep.core.feed.feeds import SCHEMA, feed_clash, feed_name, reader_name
 from lockstep.core.pipeline.targets import Send, row_key
 from lockstep.ledger.feed.changes import hold_trimming
 from lockstep.ledger.feed.filled import refuse_filled_columns
@@ -20,8 +20,6 @@ from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from psycopg2.extensions import cursor
     from psycopg2.sql import Composable
 
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline, Target
 
 Q = queries("lockstep.ledger.feed", "make")
-# The reader's own columns. A column of the table that is called so gets an underscore behind its name.
-READER_COLUMNS = ("number", "seq", "change", "kind", "batch_id", "at")
 
 
 def make_feeds(cur: cursor, pipeline: Pipeline) -> list[str]:
@@ -66,12 +62,17 @@ def misses(cur: cursor, pipeline: Pipeline) -> dict[str, str | None]:
     return {target.table: _misses(cur, target.table) for target in pipeline.targets if target.feed is not None}
 
 
-def follow_altered(cur: cursor, tables: Iterable[str]) -> None:
-    """Lets the feeds of these tables follow their altered columns, and returns to the planner's role."""
-    for table in tables:
-        become(cur, OWNER)
-        follow(cur, table)
-        become(cur, PLANNER)
+def follow_altered(cur: cursor, pipeline: Pipeline) -> None:
+    """Lets the feeds of altered tables follow their columns, and returns to the planner's role.
+
+    Raises `BadDefinition` for a column that a feed cannot tell apart from others.
+    """
+    for target in pipeline.targets:
+        if target.feed is not None:
+            become(cur, OWNER)
+            _refuse_odd(cur, pipeline.name, target.table)
+            follow(cur, target.table)
+            become(cur, PLANNER)
 
 
 def follow(cur: cursor, table: str) -> None:
@@ -160,10 +161,10 @@ def _refuse_odd(cur: cursor, pipeline: str, table: str) -> None:
             f"{pipeline}: target.feed: {table} is {found.odd}, and a feed follows a plain table of rows",
             next_command=f"leave feed out, or change target.sql, then lockstep migrate {pipeline}",
         )
-    if found.taken:
+    if clash := feed_clash(found.columns or ()):
         raise BadDefinition(
-            f"{pipeline}: target.feed: {table} has a column {found.taken}, which is the feed's own",
-            next_command=f"give it another name in target.sql, then lockstep migrate {pipeline}",
+            f"{pipeline}: target.feed: {table} has {clash}",
+            next_command=f"give it another name in the definition and in {table}, then lockstep migrate {pipeline}",
         )
 
 
@@ -188,10 +189,7 @@ def _make_reader(cur: cursor, table: str) -> None:
         "name": sql.Literal(table),
         "columns": sql.SQL(", ").join(sql.SQL("i.{}").format(sql.Identifier(row.name)) for row in columns),
         "typed": sql.SQL(", ").join(
-            sql.SQL("{} {}").format(
-                sql.Identifier(f"{row.name}_" if row.name in READER_COLUMNS else row.name), sql.SQL(row.type)
-            )
-            for row in columns
+            sql.SQL("{} {}").format(sql.Identifier(reader_name(row.name)), sql.SQL(row.type)) for row in columns
         ),
     }
     cur.execute(sql.SQL(Q["make_reader"]).format(**parts))

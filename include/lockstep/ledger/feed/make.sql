@@ -21,8 +21,8 @@ select case
         then 'a part of another table, or has parts'
     when c.relrowsecurity then 'under row security' when c.relhasrules then 'under rules'
     when c.relpersistence <> 'p' then 'unlogged' end as odd,
-    (select string_agg(a.attname, ', ') from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-     and a.attname in ('_change', '_change_set', '_ordinal_in_set')) as taken
+    (select array_agg(a.attname::text order by a.attnum) from pg_attribute a
+     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns
 from pg_class c where c.oid = to_regclass(%(target)s)
 
 -- name: lock_target
@@ -107,7 +107,6 @@ drop function if exists {reader}(bigint, int)
 create function {reader}(bigint, int)
 returns table (number bigint, seq bigint, change text, kind text, batch_id bigint, at timestamptz, {typed})
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-#variable_conflict use_column
 begin
     if $1 < (select f.kept_from from lockstep.feed f where f.target = {name}) then
         raise exception 'feed_trimmed: the changes of % below number % are trimmed', {name},

@@ -80,8 +80,8 @@ where r.batch_id = any(%(batches)s::bigint[]) order by r.batch_id, s.topic, s.pa
 
 -- name: attempts
 -- Every try at a batch, the oldest first.
-select token, owner, state, lease_until, dag_id, dag_run_id, task_instance_id, try_number, route, spark_application_id, spark_ui, spark_event_log,
-    definition_hash, opened_at, staged_at, validated_at, closed_at, error, fault, effect
+select token, owner, state, lease_until, dag_id, dag_run_id, task_instance_id, try_number, task_id, map_index, route, spark_application_id, spark_ui,
+    spark_event_log, definition_hash, opened_at, staged_at, validated_at, closed_at, error, fault, effect
 from lockstep.attempt where batch_id = %(batch_id)s order by token
 
 -- name: delivery

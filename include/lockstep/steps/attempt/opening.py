@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, become
 from lockstep.adapters.processes import is_gone
 from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.planning.blocked import changed_definition
 from lockstep.core.states import BatchState
+from lockstep.ledger.batch.plan import last_documents
 from lockstep.ledger.batch.ranges import end_older_tasks
 
 if TYPE_CHECKING:
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.decisions import Caller, TaskRun
 
 
@@ -27,6 +30,13 @@ def require_own(batch: Any, name: str) -> None:
     """Refuses a batch of another pipeline. A restored ledger draws batch ids again, and may give one to another."""
     if batch.pipeline != name:
         raise Superseded(f"batch {batch.batch_id} is of the pipeline {batch.pipeline}, not of {name}: plan again")
+
+
+def require_bound(cur: Any, pipeline: Pipeline, batch_id: int) -> None:
+    """Refuses a definition that the batch's plan would refuse: a deployment may come between the two tasks (T8)."""
+    changed = changed_definition(pipeline, last_documents(cur, pipeline.name, batch_id))
+    if changed:
+        raise Refusal(f"batch {batch_id}: {changed.reason}", next_command=changed.next_command)
 
 
 def require_free(batch: Any, newest: Any, caller: Caller) -> None:

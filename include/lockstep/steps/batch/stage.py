@@ -31,7 +31,7 @@ from lockstep.ledger.staging.suppression import without_erased
 from lockstep.steps.attempt.failure import failure_recorded
 from lockstep.steps.attempt.lease import Lease
 from lockstep.steps.attempt.measure import measured
-from lockstep.steps.attempt.opening import end_older, require_free, require_own
+from lockstep.steps.attempt.opening import end_older, require_bound, require_free, require_own
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.batch.validate import require_counts
 from lockstep.steps.lake.open_tables import require_lake_fit
@@ -154,13 +154,13 @@ def _open(
     if elsewhere:
         results_of(folder.pipeline, at.dsn, at.stores).require_fit(folder.pipeline, first)
     tables = require_lake_fit(at.conn, folder.pipeline, columns)
-    each = tuple(folder.pipeline.each())
     with transaction(at.conn, STAGER) as cur:
         for place in database_places(folder.pipeline.targets) if not elsewhere else ():
-            require_fit(cur, each[place], columns[place])
+            require_fit(cur, folder.pipeline.each()[place], columns[place])
         batch = attempts.lock_batch(cur, batch_id)
         require_own(batch, name)
         require_free(batch, attempts.newest_attempt(cur, batch_id), caller)
+        require_bound(cur, folder.pipeline, batch_id)
         may_hide = wanted == CommitUnit.BATCH
         rows = way_of_rows(cur, folder, first, batch_id, may_hide=may_hide, why=why_staged(at))
         lake = way_into_lake(cur, folder, batch_id)

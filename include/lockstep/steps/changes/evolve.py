@@ -115,7 +115,7 @@ def apply(
         _require_shown(now, digest)
         evolution.alter(cur, name, now.changes)
         evolution.draw_again(cur, pipeline)
-        follow_altered(cur, [target.table for target in pipeline.targets if target.feed is not None])
+        follow_altered(cur, pipeline)
         statements = tuple(change.statement for change in now.changes)
         detail = {"digest": digest, "statements": list(statements), "columns": [_told(c) for c in now.changes]}
         decisions.record(cur, name, "alter", person, detail)

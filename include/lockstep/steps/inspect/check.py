@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from croniter import CroniterBadDateError, CroniterError, croniter
 
 from lockstep.core.errors import BadDefinition, quoted
+from lockstep.core.feed.feeds import feed_clash
 from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import version_misfit
 from lockstep.core.pipeline.definition import Custom, Files, Windows
 from lockstep.core.pipeline.guarantees import NO_SUITE, commit_unit
 from lockstep.core.pipeline.schedule import PRESETS
-from lockstep.core.pipeline.targets import History, Keyed, WithTotals
+from lockstep.core.pipeline.targets import History, Keyed, WithTotals, filled_columns
 from lockstep.core.pipeline.totals import misfits
 from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
 from lockstep.core.states import CommitUnit
@@ -63,6 +64,8 @@ def _of_target(target: Target, columns: Sequence[Column], event_time: EventTime 
     if isinstance(target, WithTotals):
         yield from misfits(target.key, target.totals, {column.name: column.type for column in columns})
     names = [column.name for column in columns]
+    if target.feed is not None and (clash := feed_clash(filled_columns(target) or names)):
+        yield f"target.feed: {target.table} has {clash}"
     if isinstance(target, Keyed):
         wanted = {"target.key": target.key, "target.order_by": (target.order_by,) if target.order_by else ()}
         for field, given in wanted.items():

@@ -214,7 +214,7 @@ class _Contents:
         if rejected and (fatal := ledger.fatal_between(self._log.cur, stream.stream_id, begin, until)):
             chunk = [record.without_bytes() if record.offset in fatal else record for record in chunk]
         rows = self._reading(chunk)
-        became, unsure = rows.column("_became").to_pylist(), rows.column("_unsure").null_count
+        became, unsure = rows.column("Became").to_pylist(), rows.column("Unsure").null_count
         where = f"{stream.topic}-{stream.partition}"
         if rejected and not segment.quarantined:
             offsets = rows.column("_offset").to_pylist()

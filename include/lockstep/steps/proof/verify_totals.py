@@ -56,7 +56,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
                 others += 1
                 continue
             rows = _without_erased(log, erased, stream, _rows(log, reading, stream, segment))
-            if any(f",{name}," in (row["_unsure"] or "") for row in rows for name in needed):
+            if any(f",{name}," in (row["Unsure"] or "") for row in rows for name in needed):
                 unsure += 1
                 continue
             kept = contributions(log.cur, target, segment.batch_id, stream.stream_id)
@@ -92,7 +92,7 @@ def _rows(log: Log, reading: SecondReading, stream: Any, segment: Segment) -> li
     for begin, until, chunk in log.chunks(stream, segment):
         rejected = ledger.rejected_between(log.cur, stream.stream_id, begin, until)
         decoded = reading([record for record in chunk if record.offset not in rejected]).to_pylist()
-        found += [row for row in decoded if row["_became"] in {ROW, UNKNOWN}]
+        found += [row for row in decoded if row["Became"] in {ROW, UNKNOWN}]
     return found
 
 

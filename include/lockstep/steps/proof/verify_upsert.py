@@ -86,8 +86,8 @@ class _Gathered:
     def _accepted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows without filtered records, rejects, and tombstones of another target's keys."""
         left_out = [FILTERED, REJECTED, *([] if self._takes_tombstones else [DELETED])]
-        rows = rows.filter(pc.invert(pc.is_in(rows.column("_became"), pa.array(left_out))))
-        unsure = rows.column("_unsure")
+        rows = rows.filter(pc.invert(pc.is_in(rows.column("Became"), pa.array(left_out))))
+        unsure = rows.column("Unsure")
         unplaced = reduce(pc.or_, self._unsure(unsure))
         unplaced = pc.fill_null(unplaced, False)  # noqa: FBT003 - a value
         self.unplaced += pc.sum(unplaced).as_py() or 0

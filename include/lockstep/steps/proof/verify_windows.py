@@ -94,14 +94,14 @@ class _Reread:
             rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)
             fatal = ledger.fatal_between(self._log.cur, stream.stream_id, begin, until) if rejected else set()
             rows = self._reading([record for record in chunk if record.offset not in fatal])
-            rows = rows.filter(pc.is_in(rows.column("_became"), pa.array([ROW, UNKNOWN])))
+            rows = rows.filter(pc.is_in(rows.column("Became"), pa.array([ROW, UNKNOWN])))
             counts = pc.invert(pc.is_in(rows.column("_offset"), pa.array(sorted(rejected), pa.int64())))
             where = f"{stream.topic}-{stream.partition}"
             if not segment.quarantined:
                 self._refuse_rejects(where, rows.filter(pc.invert(counts)))
             rows = self._without_erased(stream, rows.filter(counts))
             if any(
-                f",{name}," in (unsure or "") for unsure in rows.column("_unsure").to_pylist() for name in self._needed
+                f",{name}," in (unsure or "") for unsure in rows.column("Unsure").to_pylist() for name in self._needed
             ):
                 return False
             placed = []
@@ -115,7 +115,7 @@ class _Reread:
 
     def _refuse_rejects(self, where: str, rows: pa.RecordBatch) -> None:
         """Names the rejects whose record has a row, at a time that windows hold."""
-        became = dict(zip(rows.column("_offset").to_pylist(), rows.column("_became").to_pylist(), strict=True))
+        became = dict(zip(rows.column("_offset").to_pylist(), rows.column("Became").to_pylist(), strict=True))
         for offset, moment in self._events(rows):
             if became[offset] == ROW and has_windows(moment):
                 self.wrong.add(f"{where} offset {offset}: it is a reject, and its record decodes to a row")

@@ -19,33 +19,33 @@ drop table pg_temp.lockstep_decoded
 -- name: changed_rows
 -- Rows of a batch's chunk that are not what their records decode to.
 select t._offset as "offset", case when {is_other_kind} then 'it is of a deletion, and its record is none, or the reverse'
-    when e._became = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
+    when e."Became" = any(%(rows)s) then array_to_string(array[{differences}]::text[], ', ')
     else 'a row is there, and its record decodes to none' end as what, count(*) over () as wrong
 from pg_temp.lockstep_decoded e join {target} t on t._offset = e._offset
 where t._stream = %(stream_id)s and t._batch = %(batch_id)s and t._offset >= %(from_offset)s and t._offset < %(until_offset)s
-  and (e._became <> all(%(rows)s) or {is_different} or {is_other_kind})
+  and (e."Became" <> all(%(rows)s) or {is_different} or {is_other_kind})
 order by t._offset, t._ordinal limit %(first)s
 
 -- name: is_other_kind
 -- A row of a deletion whose record is none, or the reverse.
-t._deleted <> (e._became = 'deleted')
+t._deleted <> (e."Became" = 'deleted')
 
 -- name: make_newest
 -- Room for each key's newest record, with the target's own types.
 create temp table lockstep_newest (
-    {columns}, _stream int not null, _offset bigint not null, _epoch int not null,
-    _deleted boolean not null, _unsure text, _comparable boolean not null, _erased boolean not null default false,
+    {columns}, _stream int not null, _offset bigint not null, "Epoch" int not null,
+    _deleted boolean not null, "Unsure" text, "Comparable" boolean not null, "Erased" boolean not null default false,
     unique ({keys})) on commit drop
 
 -- name: keep_newest
 -- The records of a chunk, each where nothing newer of its key was read before.
-insert into pg_temp.lockstep_newest as n ({names}, _stream, _offset, _epoch, _deleted, _unsure, _comparable)
-select distinct on ({keys}) {names}, %(stream_id)s, e._offset, %(epoch)s, e._became = 'deleted', e._unsure, %(comparable)s
-from (select {casts}, t._offset, t._became, t._unsure from pg_temp.lockstep_decoded t where t._became = any(%(live)s)) e
+insert into pg_temp.lockstep_newest as n ({names}, _stream, _offset, "Epoch", _deleted, "Unsure", "Comparable")
+select distinct on ({keys}) {names}, %(stream_id)s, e._offset, %(epoch)s, e."Became" = 'deleted', e."Unsure", %(comparable)s
+from (select {casts}, t._offset, t."Became", t."Unsure" from pg_temp.lockstep_decoded t where t."Became" = any(%(live)s)) e
 order by {keys}, {order} e._offset desc
-on conflict ({keys}) do update set {assignments}{keep_order}, _stream = excluded._stream, _offset = excluded._offset, _epoch = excluded._epoch,
-    _deleted = excluded._deleted, _unsure = excluded._unsure, _comparable = excluded._comparable
-where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > ({kept_order} n._epoch, n._offset, n._stream)
+on conflict ({keys}) do update set {assignments}{keep_order}, _stream = excluded._stream, _offset = excluded._offset, "Epoch" = excluded."Epoch",
+    _deleted = excluded._deleted, "Unsure" = excluded."Unsure", "Comparable" = excluded."Comparable"
+where ({excluded_order} excluded."Epoch", excluded._offset, excluded._stream) > ({kept_order} n."Epoch", n._offset, n._stream)
 
 -- name: keep_order
 -- A tombstone without its deletion comes behind what was read before, in the order of the topic.
@@ -53,7 +53,7 @@ where ({excluded_order} excluded._epoch, excluded._offset, excluded._stream) > (
 
 -- name: mark_erased
 -- Newest records that hold an erased key: what is there of their keys is another record's, or nothing.
-update pg_temp.lockstep_newest t set _erased = true
+update pg_temp.lockstep_newest t set "Erased" = true
 from lockstep.stream s, lockstep.erasure e, lockstep.erasure_bound b
 where s.stream_id = t._stream and e.pipeline = %(pipeline)s and e.column_name = %(column)s and e.as_uuid = %(as_uuid)s
   and e.digest = lockstep.key_digest(
@@ -66,8 +66,8 @@ drop table pg_temp.lockstep_newest
 
 -- name: count_newest
 -- How many keys were read, and of how many newest records the values can be compared.
-select count(*) filter (where not _deleted) as keys, count(*) filter (where _comparable and not _deleted) as comparable
-from pg_temp.lockstep_newest where not _erased
+select count(*) filter (where not _deleted) as keys, count(*) filter (where "Comparable" and not _deleted) as comparable
+from pg_temp.lockstep_newest where not "Erased"
 
 -- name: misplaced_keys
 -- Keys whose row is not their newest record's, rows that no record made, and keys that have several rows.
@@ -88,7 +88,7 @@ select jsonb_build_array({shown_keys})::text as key, case
 from pg_temp.lockstep_newest n full join looked_at t on {same_key}
 where case
     when t."Copies" > 1 then true
-    when n._erased then false
+    when n."Erased" then false
     when n._stream is null then t."IsReadable"
     when n._deleted then coalesce(t."IsReadable" or (t."IsOurs" and not %(ordered)s), false)
     when t._stream is null then true
@@ -107,12 +107,12 @@ left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, 
 select jsonb_build_array({shown_keys})::text as key, array_to_string(array[{differences}]::text[], ', ') as what,
     count(*) over () as wrong
 from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
-where e._comparable and not e._deleted and not e._erased and {is_different}
+where e."Comparable" and not e._deleted and not e."Erased" and {is_different}
 order by 1 limit %(first)s
 
 -- name: is_different
 -- Whether a row's column is not what its record decodes to, where that is sure.
-(coalesce(strpos(e._unsure, {marked}), 0) = 0 and (e.{name}{cast}){as_text} is distinct from (t.{name}){as_text})
+(coalesce(strpos(e."Unsure", {marked}), 0) = 0 and (e.{name}{cast}){as_text} is distinct from (t.{name}){as_text})
 
 -- name: said_of_column
 -- What is said of a column that differs.

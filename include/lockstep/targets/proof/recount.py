@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.targets.proof", "recount")
 ROOMS = ("make_placed", "make_recounted", "make_late", "make_segments")
-BESIDE_RECORDS = [*(name for name, _ in REREAD_COLUMNS), "window_start", "window_end", "_watermark", "_late"]
+BESIDE_RECORDS = [*(name for name, _ in REREAD_COLUMNS), "window_start", "window_end", "_watermark", "Late"]
 ARROW_MOMENT = pa.timestamp("us", "UTC")
 
 
@@ -121,5 +121,5 @@ def _columns(placed: Sequence[PlacedRecord]) -> pa.RecordBatch:
         "window_start": pa.array([each.window.start for each in placed], ARROW_MOMENT),
         "window_end": pa.array([each.window.end for each in placed], ARROW_MOMENT),
         "_watermark": pa.array([each.watermark for each in placed], ARROW_MOMENT),
-        "_late": pa.array([each.late for each in placed], pa.bool_()),
+        "Late": pa.array([each.late for each in placed], pa.bool_()),
     })  # fmt: skip

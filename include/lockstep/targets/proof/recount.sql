@@ -6,7 +6,7 @@ create temp table lockstep_reread ({columns}) on commit drop
 -- Room for the chunk's records, each once for each of its windows, with the watermark that it is judged by.
 create temp table lockstep_placed (
     _offset bigint not null, window_start timestamptz not null, window_end timestamptz not null, _watermark timestamptz,
-    _late boolean not null) on commit drop
+    "Late" boolean not null) on commit drop
 
 -- name: make_recounted
 -- Room for what each segment adds to each window and key, by its records.
@@ -55,17 +55,17 @@ select %(batch_id)s, %(stream_id)s, jsonb_build_array({staged_keys}), max(t.wind
     jsonb_build_object({staged_totals})
 from (
     select e.*, p.window_start, p.window_end from pg_temp.lockstep_reread e join pg_temp.lockstep_placed p using (_offset)
-    where not p._late) t
+    where not p."Late") t
 group by {staged_keys}
 
 -- name: recount_late
 -- The chunk's records that are late, once for each window that they missed.
 insert into pg_temp.lockstep_late_again
 select %(batch_id)s, %(stream_id)s, t._offset, t.window_start, t.window_end, jsonb_build_array({staged_keys}), {moment}, t._watermark,
-    to_jsonb(t.*) - %(ours)s::text[], coalesce(string_to_array(trim(both ',' from t._unsure), ','), '{{}}')
+    to_jsonb(t.*) - %(ours)s::text[], coalesce(string_to_array(trim(both ',' from t."Unsure"), ','), '{{}}')
 from (
-    select e.*, p.window_start, p.window_end, p._watermark, p._late
-    from pg_temp.lockstep_reread e join pg_temp.lockstep_placed p using (_offset) where p._late) t
+    select e.*, p.window_start, p.window_end, p._watermark, p."Late"
+    from pg_temp.lockstep_reread e join pg_temp.lockstep_placed p using (_offset) where p."Late") t
 
 -- name: keep_segment
 -- A segment of which every record was read again.
@@ -82,29 +82,29 @@ delete from pg_temp.lockstep_late_again where batch_id = %(batch_id)s and stream
 -- name: side_by_side
 -- What each segment adds to each window by its records, beside what the ledger has of it.
 with log as (
-    select c.batch_id as _of_batch, c.stream_id as _of_stream, c.key as _key, sum(c.records)::bigint as _records,
-        max(c."offset") as _newest, {combined}
+    select c.batch_id as "OfBatch", c.stream_id as "OfStream", c.key as _key, sum(c.records)::bigint as "Records",
+        max(c."offset") as "Newest", {combined}
     from pg_temp.lockstep_recounted c group by c.batch_id, c.stream_id, c.key),
 counted as (
-    select c.batch_id as _of_batch, c.stream_id as _of_stream, c.key as _key, sum(c.records)::bigint as _records,
-        max(c."offset") as _newest, {combined}
+    select c.batch_id as "OfBatch", c.stream_id as "OfStream", c.key as _key, sum(c.records)::bigint as "Records",
+        max(c."offset") as "Newest", {combined}
     from lockstep.contribution c join pg_temp.lockstep_segment_again using (batch_id, stream_id)
     where c.target = %(target)s group by c.batch_id, c.stream_id, c.key)
 select s.topic, s.partition,
-    'batch ' || coalesce(l._of_batch, k._of_batch) || ', window ' || coalesce(l._key, k._key)::text || {found} as what
-from log l full join counted k on (k._of_batch, k._of_stream, k._key) = (l._of_batch, l._of_stream, l._key)
-join lockstep.stream s on s.stream_id = coalesce(l._of_stream, k._of_stream)
-where {is_wrong} order by coalesce(l._of_batch, k._of_batch), s.partition, 3
+    'batch ' || coalesce(l."OfBatch", k."OfBatch") || ', window ' || coalesce(l._key, k._key)::text || {found} as what
+from log l full join counted k on (k."OfBatch", k."OfStream", k._key) = (l."OfBatch", l."OfStream", l._key)
+join lockstep.stream s on s.stream_id = coalesce(l."OfStream", k."OfStream")
+where {is_wrong} order by coalesce(l."OfBatch", k."OfBatch"), s.partition, 3
 
 -- name: is_miscounted
 -- Another number of records, or another newest one.
-(l._records, l._newest) is distinct from (k._records, k._newest)
+(l."Records", l."Newest") is distinct from (k."Records", k."Newest")
 
 -- name: said_of_count
 -- What is said of a wrong count.
-case when k._key is null then ': its ' || l._records || ' records in the log do not count'
-    when l._key is null then ': ' || k._records || ' records count, and the log has none for it'
-    else ': ' || l._records || ' records up to offset ' || l._newest || ' in the log, ' || k._records || ' up to ' || k._newest
+case when k._key is null then ': its ' || l."Records" || ' records in the log do not count'
+    when l._key is null then ': ' || k."Records" || ' records count, and the log has none for it'
+    else ': ' || l."Records" || ' records up to offset ' || l."Newest" || ' in the log, ' || k."Records" || ' up to ' || k."Newest"
         || ' counted' end
 
 -- name: is_changed
@@ -149,16 +149,16 @@ select null::text as topic, null::int as partition, 'window ' || coalesce(k._key
         when t._stream is null then ': its row is missing'
         when w.revision is null or w.revision = 0 then ': it is not shown yet, and a row is there'
         else ': its row has (' || concat_ws(', ', {shown_of_row}, t.window_end, coalesce(t._revision::text, 'null'))
-            || '), its records give (' || concat_ws(', ', {shown_of_kept}, k._ends, w.revision) || ')' end as what
+            || '), its records give (' || concat_ws(', ', {shown_of_kept}, k."Ends", w.revision) || ')' end as what
 from (
-    select c.key as _key, {kept_keys}, max(c.ends) as _ends, {combined} from pg_temp.lockstep_recounted c group by c.key) k
+    select c.key as _key, {kept_keys}, max(c.ends) as "Ends", {combined} from pg_temp.lockstep_recounted c group by c.key) k
 full join looked_at t on {same_as_kept}
 left join lockstep.window_state w on w.target = %(target)s and w.key = coalesce(k._key, jsonb_build_array({target_keys}))
 where not exists (select from others o where o.key = coalesce(k._key, jsonb_build_array({target_keys}))) and case
     when t."Copies" > 1 or k._key is null then true
     when t._stream is null then coalesce(w.revision > 0, true)
     when coalesce(w.revision = 0, true) then true
-    else ({names_of_row}, t.window_end, t._revision) is distinct from ({names_of_kept}, k._ends, w.revision) end
+    else ({names_of_row}, t.window_end, t._revision) is distinct from ({names_of_kept}, k."Ends", w.revision) end
 order by 3
 
 -- name: counts

@@ -2,15 +2,15 @@
 -- Every version ends where the next one of its key begins, in the order of their moments, or of the log without one.
 select s.topic, s.partition, 'key ' || jsonb_build_array({keys})::text || ': the version of offset ' || t._offset || ' is valid from '
     || t.valid_from || ' until ' || coalesce(t.valid_until::text, 'now') || ', and the next one begins at '
-    || coalesce(t._next::text, 'no time') as what
+    || coalesce(t."Next"::text, 'no time') as what
 from (
     select t.*, min(t.valid_from) over (partition by {keys}
         order by {order} s.pipeline = any(lockstep.line_of(%(pipeline)s)) desc, s.epoch desc, t._offset desc, t._stream desc, t._ordinal desc
-        rows between unbounded preceding and 1 preceding) as _next
+        rows between unbounded preceding and 1 preceding) as "Next"
     from {target} t left join lockstep.stream s on s.stream_id = t._stream) t
 left join lockstep.stream s on s.stream_id = t._stream
 where t.valid_until is distinct from
-    case when t._deleted then t.valid_from when t._next is not null then greatest(t.valid_from, t._next) end
+    case when t._deleted then t.valid_from when t."Next" is not null then greatest(t.valid_from, t."Next") end
 order by s.partition, t._offset
 
 -- name: moments_not_kept

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fastapi import HTTPException
 
-from lockstep.core.pipeline.names import SUFFIX, pipeline_of_dag
+from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.proof import verdict
 from lockstep.core.states import AttemptState, BatchState
 from lockstep.ledger.feed.reading import read_change_sets
@@ -85,11 +85,12 @@ def _run(row: Document) -> str | None:
 
 
 def _log(row: Document) -> str | None:
-    """Returns the link to the log of the try that read for this attempt."""
-    if (run := _run(row)) is None:
+    """Returns the link to the log of the try that read for this attempt. Older attempts do not say which task it was."""
+    run, index = _run(row), row["map_index"]
+    if run is None or row["task_id"] is None:
         return None
-    task = "work" if row["dag_id"].endswith(SUFFIX) else "stage"
-    return f"{run}/tasks/{task}" + (f"?try_number={row['try_number']}" if row["try_number"] else "")
+    task = f"{run}/tasks/{quote(row['task_id'], safe='')}" + ("" if index is None else f"/mapped/{index}")
+    return task + (f"?try_number={row['try_number']}" if row["try_number"] else "")
 
 
 def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
