@@ -27,7 +27,7 @@ MUTANTS = [
         "an end before the beginning",
         "as of a moment, two versions of a key would be found",
         STEPS_BACK,
-        Edit("targets/history.sql", "then greatest(valid_from, _next) end", "then _next end"),
+        Edit("targets/history.sql", 'then greatest(valid_from, "Next") end', 'then "Next" end'),
         long=True,
     ),
     one(
