@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.definition import Pipeline
 
-PLAIN = "$plain"  # as no column of a definition is called
+PLAIN_TOMBSTONE = "$plain"  # as no column of a definition is called
 
 
 def key_as(type_: str, its_key: str = "_key") -> Column:
@@ -38,10 +38,10 @@ def with_plain_keys(frame: DataFrame, pipeline: Pipeline) -> DataFrame:
         return frame
     type_ = next(column.type for column in pipeline.format.columns if column.name == key)
     plain = F.col("_deleted") & F.col("_reason").isNull() & F.col(key).isNull()
-    frame = frame.withColumn(PLAIN, plain).withColumns(
+    frame = frame.withColumn(PLAIN_TOMBSTONE, plain).withColumns(
         {
-            "_reason": F.when(F.col(PLAIN), why_no_key(pipeline)).otherwise(F.col("_reason")),
-            key: F.when(F.col(PLAIN), key_as(type_)).otherwise(F.col(key)),
+            "_reason": F.when(F.col(PLAIN_TOMBSTONE), why_no_key(pipeline)).otherwise(F.col("_reason")),
+            key: F.when(F.col(PLAIN_TOMBSTONE), key_as(type_)).otherwise(F.col(key)),
         }
     )
-    return frame.drop(PLAIN)
+    return frame.drop(PLAIN_TOMBSTONE)
