@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, require_store, told
-from lockstep.adapters.iceberg.values import by_stream, value_digests
+from lockstep.adapters.iceberg.values import masks_by_stream, value_digests
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import ROWS_PER_FILE, LakeFile, OffsetSums, add_sums
 from lockstep.core.records import COORDINATES
@@ -179,7 +179,7 @@ def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:
     """Returns the sums of a table's offsets, by stream. They are exact whatever the offsets are."""
     streams, offsets = (rows[name].to_numpy(zero_copy_only=False) for name in ("_stream", "_offset"))
     found: dict[int, OffsetSums] = {}
-    for stream, rows_of in by_stream(streams):
+    for stream, rows_of in masks_by_stream(streams):
         its = offsets if rows_of is None else offsets[rows_of]
         first, last, n = int(its.min()), int(its.max()), len(its)
         distances = its - first

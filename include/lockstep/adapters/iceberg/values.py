@@ -40,10 +40,10 @@ def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int
     for name in (*COORDINATES, *columns):
         hashes = mixed(hashes * ODD + words_of(rows.column(name)))
     streams = rows.column("_stream").to_numpy(zero_copy_only=False)
-    return {stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in by_stream(streams)}
+    return {stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in masks_by_stream(streams)}
 
 
-def by_stream(streams: np.ndarray[Any, Any]) -> Iterator[tuple[int, np.ndarray[Any, Any] | None]]:
+def masks_by_stream(streams: np.ndarray[Any, Any]) -> Iterator[tuple[int, np.ndarray[Any, Any] | None]]:
     """Yields each stream with a mask of its rows, or None if all rows are of one."""
     if len(streams) and (streams == streams[0]).all():  # as nearly always, and a mask would be a copy of each column
         yield int(streams[0]), None
