@@ -40,7 +40,9 @@ def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int
     for name in (*COORDINATES, *columns):
         hashes = mixed(hashes * ODD + words_of(rows.column(name)))
     streams = rows.column("_stream").to_numpy(zero_copy_only=False)
-    return {stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in masks_by_stream(streams)}
+    return {
+        stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in masks_by_stream(streams)
+    }
 
 
 def masks_by_stream(streams: np.ndarray[Any, Any]) -> Iterator[tuple[int, np.ndarray[Any, Any] | None]]:
