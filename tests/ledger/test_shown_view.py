@@ -136,7 +136,8 @@ def test_a_view_of_the_older_form_is_named_and_drawn_again_below_what_hangs_on_i
     with transaction(conn, OWNER) as cur:
         cur.execute(OLD)
     superuser.execute(
-        "create view public.mine as select _batch, n from public.orders; grant select on public.mine to public"
+        "create view public.mine as select _batch, n from public.orders; grant select on public.mine to public;"
+        " alter view public.orders set (security_barrier)"
     )
     mine = "select count(*), sum((_batch = 3)::int) from public.mine"
 
@@ -149,6 +150,8 @@ def test_a_view_of_the_older_form_is_named_and_drawn_again_below_what_hangs_on_i
     assert found() == [("warning", "view public.orders", "lockstep migrate orders")]
     draw(conn)
     assert found() == []
+    superuser.execute("select reloptions from pg_class where oid = 'public.orders'::regclass")
+    assert superuser.fetchone() == (["security_barrier=true"],)
     with transaction(conn, READER) as cur:
         cur.execute(SMALL)
         assert "Partial" in plan_of(cur, mine)

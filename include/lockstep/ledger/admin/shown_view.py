@@ -76,6 +76,7 @@ def draw_view(cur: cursor, pipeline: Pipeline) -> None:
     parts = {
         "view": table_name(target.table),
         "rows_table": table_name(rows_table),
+        "options": sql.SQL(f"with ({found.options})" if found.options else ""),
         "columns": sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in found.columns),
     }
     try:

@@ -10,14 +10,16 @@ select to_regclass(%(table)s) is null as is_new, exists (
         select from lockstep.target_owner o where o.store = '' and o.target = %(rows_table)s) as is_owned,
     exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = '_batch' and not a.attnotnull) as may_lack_batch,
     array(select a.attname::text from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns,
+    (select string_agg(format('%%I = %%L', o.option_name, o.option_value), ', ')
+        from pg_class v, pg_options_to_table(v.reloptions) o where v.oid = to_regclass(%(table)s)) as options
 from pg_class c
 where c.oid = to_regclass(%(rows_table)s) and c.relkind = 'r'
   and (to_regclass(%(table)s) is null or lockstep.rows_behind(to_regclass(%(table)s)) = c.oid)
 
 -- name: draw
 -- The view that leaves hidden batches out. Postgres looks them up in a hash table, in each parallel worker.
-create or replace view {view} as
+create or replace view {view} {options} as
 select {columns} from {rows_table} t
 where t._batch not in (select h.batch_id from lockstep.hidden_batch h)
 
