@@ -149,10 +149,10 @@ def look_back(
     }
 
 
-def look_back_at_all(addresses: Sequence[str], batch_id: int) -> list[tuple[LakeFile, Places]]:
+def look_back_at_all(addresses: Sequence[str], batch_id: int) -> Iterator[tuple[LakeFile, Places]]:
     """Reads the coordinates of several files back, some at once. Raises `BadData` for the first that is not whole."""
     with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
-        return list(pool.map(lambda address: look_back(address, batch_id), addresses))
+        yield from pool.map(lambda address: look_back(address, batch_id), addresses)
 
 
 def _places(rows: pa.RecordBatch, stream: int) -> Any:

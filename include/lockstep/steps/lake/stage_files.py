@@ -116,7 +116,7 @@ def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> No
     from lockstep.adapters.iceberg.data_file import doubled, look_back_at_all  # noqa: PLC0415 - few pipelines have a lake table
 
     each = [(task, file) for task, its in told.items() for file in its]
-    found = look_back_at_all([file.path for _, file in each], work.batch_id)
+    found = look_back_at_all([file.path for _, file in each], work.batch_id)  # they come as they are asked for
     places: dict[int, list[object]] = {}
     for (task, file), (seen, where) in zip(each, found, strict=True):
         if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):
