@@ -45,7 +45,7 @@ class ManifestLine:
     If a shuffle follows, one task reads and another writes. Then only the sum over a stream reconciles. `rows` counts
     the rows of all targets. If there are several, `rows_of` counts those of each, in the definition's order.
 
-    With `files`, the task has written rows of the targets at these places there, and read them back.
+    With `files`, the task has written rows of the targets at these places there, and read them back. Its first line has them.
 
     `bytes` is the size of keys and values as delivered. The first and last offsets are None if nothing was delivered.
     """

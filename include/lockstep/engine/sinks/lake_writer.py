@@ -66,7 +66,9 @@ class LakeWriter(Writer):
         reach("task.committed")
         lines = tally.lines()
         closed = json.dumps({place: list(map(asdict, its.closed)) for place, its in files.items() if its.closed})
-        yield lines.append_column("files", pa.array([closed] * lines.num_rows, pa.string()))
+        # Once, because the facts of a file name each of its streams.
+        told = [closed, *[None] * (lines.num_rows - 1)]
+        yield lines.append_column("files", pa.array(told, pa.string()))
 
 
 class TaskFiles:

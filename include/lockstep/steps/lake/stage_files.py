@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.files import LakeFile
+    from lockstep.core.lake.files import LakeFile, OffsetSums
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.proof.accounting import ManifestLine
     from lockstep.core.staging import StageWork
@@ -100,10 +100,11 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
     """
     held: FilesOfTasks = {}
     for lake in work.lakes:
-        in_files = [line for line in lines if lake.place in line.files]
-        for line in in_files:
-            _require_counted(work, lake.place, line)
-        its = {line.task: line.files[lake.place] for line in in_files}
+        its = {line.task: line.files[lake.place] for line in lines if lake.place in line.files}
+        sums = {task: sums_of_files(files) for task, files in its.items()}
+        for line in lines:
+            if line.task in its:
+                _require_counted(work, lake.place, line, sums[line.task])
         _require_seen(work, its)
         held |= {(lake.place, task): [*files] for task, files in its.items()}
     if held:
@@ -135,8 +136,8 @@ def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> No
             )
 
 
-def _require_counted(work: StageWork, place: int, line: ManifestLine) -> None:
-    sums, rows = sums_of_files(line.files[place]).get(line.stream_id), rows_at(line, place)
+def _require_counted(work: StageWork, place: int, line: ManifestLine, held: Mapping[int, OffsetSums]) -> None:
+    sums, rows = held.get(line.stream_id), rows_at(line, place)
     if (sums[0] if sums else 0) != rows:
         raise BadData(
             f"{work.pipeline}: batch {work.batch_id}: the files of task {line.task} do not hold the {rows} rows of "
