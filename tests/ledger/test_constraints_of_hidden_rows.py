@@ -112,7 +112,12 @@ def behind(servers):
         s, o = ledger.stream(0), ledger.stream(1)
         with transaction(conn, OWNER) as cur:
             cur.execute(ROWS)
-            names = {"view": sql.SQL("public.t"), "rows_table": sql.SQL("public.t_rows"), "columns": sql.SQL("t.*")}
+            names = {
+                "view": sql.SQL("public.t"),
+                "rows_table": sql.SQL("public.t_rows"),
+                "columns": sql.SQL("t.*"),
+                "options": sql.SQL(""),
+            }
             cur.execute(sql.SQL(Q["draw"]).format(**names))
             cur.execute(SHAPE)
         far = ledger.stream(2)
