@@ -115,6 +115,7 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
     produce(name, [BAD], partition=2)
     made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
     before = []
+    monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", 300)
     spark = spark_of(made)()
     read = spark.read
 

@@ -7,13 +7,12 @@ import time
 from bisect import bisect_left
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka.login import login_settings
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, refuse_malformed, size_of
+from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, is_past, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
 from lockstep.engine.kafka_raw import by_partition, cut_large, log_place, raw_records
@@ -29,9 +28,12 @@ if TYPE_CHECKING:
 
 
 RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
-OFFSETS_READ_TOGETHER = 250  # offsets that are read together and kept until all have come
+OFFSETS_READ_TOGETHER = RECORDS_PER_ARROW_BATCH  # offsets that are read together and kept until all have come
 BYTES_READ_TOGETHER = 32 * MEGABYTE  # of their records. Ranges with more are read one after another.
 FETCH_PATIENCE = 60.0  # seconds in which nothing is fetched
+FETCHED_BYTES = (MEGABYTE // 8, 4 * MEGABYTE)  # of a partition, by one answer: least and most
+# Of a record. What an answer has beyond its range is decoded in vain.
+BYTES_EXPECTED = 512
 LOOK = 0.2
 FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
 CONSUMER_SETTINGS: dict[str, Any] = {
@@ -48,10 +50,8 @@ FETCH_TUNING: dict[str, Any] = {
     "fetch.wait.max.ms": FETCH_WAIT_MS,
     "fetch.queue.backoff.ms": 5,  # else a reader waits a second because the queue was full for a moment
     "queued.max.messages.kbytes": 32_768,
-    "max.partition.fetch.bytes": 4_194_304,
     "receive.message.max.bytes": MOST_FETCHED_BYTES,
 }
-END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own name
 # Errors that do not pass within a minute.
 FATAL_ERRORS = {
     KafkaError._AUTHENTICATION,  # noqa: SLF001
@@ -83,9 +83,8 @@ class KafkaRanges:
         `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Passes on errors of `go_on`.
         """
         fetched = Fetched()
-        settings = (
-            FETCH_TUNING | login_settings(self.options) | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
-        )
+        tuning = FETCH_TUNING | {"max.partition.fetch.bytes": _fetched_bytes(ranges)}
+        settings = tuning | login_settings(self.options) | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
         with closing(Consumer(settings | fetched.settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
                 yield from self._read(consumer, fetched, together, go_on)
@@ -96,7 +95,7 @@ class KafkaRanges:
         held: Held = {place: [] for place in waiting}
         cut: Cut = {}
         consumer.assign([TopicPartition(*place, item.offsets.from_offset) for place, item in waiting.items()])
-        heard = time.monotonic()
+        heard, size = time.monotonic(), 0
         while waiting:
             go_on()
             first = consumer.poll(LOOK)
@@ -104,22 +103,28 @@ class KafkaRanges:
             found = [] if first is None else [first, *consumer.consume(RECORDS_PER_ARROW_BATCH - 1, timeout=0)]
             if not found:
                 _drop_passed(consumer, waiting)
-            if self._taken(found, waiting, held, cut) or fetched.has_moved():
+            before = [*waiting]
+            taken = self._taken(found, waiting, held, cut)
+            if waiting and (ended := [TopicPartition(*place) for place in before if place not in waiting]):
+                consumer.incremental_unassign(ended)  # else their logs go on coming while others are waited for
+            if taken or fetched.has_moved():
                 heard = time.monotonic()
             elif time.monotonic() - heard > FETCH_PATIENCE and waiting:
                 raise self._silent(consumer, next(iter(waiting.values())))
             if len(ranges) == 1:
                 yield held, ranges, cut
                 held = {place: [] for place in held}
-            elif sum(map(size_of, chain.from_iterable(held.values()))) > BYTES_READ_TOGETHER:
+            elif (size := size + sum(map(size_of, taken))) > BYTES_READ_TOGETHER:
                 for item in ranges:  # nothing of them has been yielded
                     yield from self._read(consumer, fetched, [item], go_on)
                 return
         yield held, ranges, cut
 
-    def _taken(self, found: Sequence[Message], waiting: dict[Place, StreamRange], held: Held, cut: Cut) -> bool:
-        """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns True if any came."""
-        news = False
+    def _taken(
+        self, found: Sequence[Message], waiting: dict[Place, StreamRange], held: Held, cut: Cut
+    ) -> list[Message]:
+        """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns those that it added."""
+        taken: list[Message] = []
         topics = {topic for topic, _ in held}
         for at, all_ in by_partition(found, topics.pop() if len(topics) == 1 else None):
             item = waiting.get(at)
@@ -127,7 +132,8 @@ class KafkaRanges:
             if any(map(Message.error, all_)):
                 errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
             for place, error in errors.items():
-                refuse_malformed(all_[place], self.bootstrap)
+                if item is not None and not is_past(all_[place], item.offsets.until_offset):
+                    refuse_malformed(all_[place], self.bootstrap)
                 if error.code() in FATAL_ERRORS or error.fatal():  # not the log's end, nor a broker that comes and goes
                     raise self._away(error.str(), item)
             if item is None:  # what was fetched past a range's end
@@ -137,11 +143,12 @@ class KafkaRanges:
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
             cut_large(wanted, self.most, cut)
             held[at] += wanted
-            news |= bool(wanted)
-            ends = [all_[place].offset() for place, error in errors.items() if error.code() == END_OF_PARTITION]
-            if max([each.offset() + 1 for each in messages[-1:]] + ends, default=0) >= until:
+            taken += wanted
+            if (messages and messages[-1].offset() + 1 >= until) or any(
+                is_past(all_[place], until) for place in errors
+            ):
                 del waiting[at]
-        return news
+        return taken
 
     def _silent(self, consumer: Consumer, item: StreamRange) -> Unreachable:
         at = max(_position(consumer, item), item.offsets.from_offset)
@@ -174,6 +181,12 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _fetched_bytes(ranges: Sequence[StreamRange]) -> int:
+    """Returns the bytes of one partition that an answer may have: about those of the longest range."""
+    least, most = FETCHED_BYTES
+    return min(most, max(least, BYTES_EXPECTED * max((item.offsets.span for item in ranges), default=0)))
 
 
 def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:

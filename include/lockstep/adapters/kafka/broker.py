@@ -10,7 +10,14 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec
 from lockstep.adapters.kafka import client
 from lockstep.adapters.kafka.epochs import epoch_of
 from lockstep.adapters.kafka.group import show_forward
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, first_stamps, moment_of_stamp, refuse_malformed
+from lockstep.adapters.kafka.reading import (
+    MOST_FETCHED_BYTES,
+    Fetched,
+    first_stamps,
+    is_past,
+    moment_of_stamp,
+    refuse_malformed,
+)
 from lockstep.adapters.kafka.topics import TopicsClient
 from lockstep.core.errors import Unreachable
 from lockstep.core.offsets import Bounds, TopicView
@@ -162,13 +169,14 @@ class Broker(TopicsClient):
             while waited < client.ANSWER_SECONDS:
                 found = consumer.consume(RECORDS_AT_ONCE, timeout=SECONDS_A_LOOK)
                 for message in found:
+                    if is_past(message, until_offset):
+                        return
                     refuse_malformed(message, self.bootstrap, most)
                     if message.error() and message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                         raise self._away(KafkaException(message.error()))
-                    if not message.error() and message.offset() < until_offset:
-                        yield message
-                    elif message.error() or message.offset() >= until_offset:
+                    if message.error():
                         return
+                    yield message
                 at = consumer.position([where])[0].offset
                 if at >= until_offset:
                     return

@@ -67,6 +67,11 @@ def size_of(message: Message) -> int:
     return len(message) + len(message.key() or b"") + headers
 
 
+def is_past(message: Message, until_offset: int) -> bool:
+    """Returns True for a message that stands at or behind an offset: a record, the log's end or a batch with an error."""
+    return message.offset() is not None and message.offset() >= until_offset
+
+
 def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_FETCHED_BYTES) -> None:
     """Raises `BadData`, with partition and offset, if a message stands for a batch that cannot be read."""
     error = message.error()
