@@ -102,8 +102,8 @@ def test_small_files_become_one_and_a_large_one_begins_another(tmp_path, monkeyp
 
 def test_a_rest_that_the_store_does_not_give_back_is_refused(tmp_path, monkeypatch):
     table = holding(made(tmp_path), [row("a", 1), row("b", 2), row("c", 3)])
-    writing = pq.ParquetWriter.write_batch
-    monkeypatch.setattr(pq.ParquetWriter, "write_batch", lambda self, rows: writing(self, rows.slice(1)))
+    writing = pq.ParquetWriter.write_table
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda self, rows: writing(self, rows.slice(1)))
     with pytest.raises(BadData, match=r"kept-.* does not hold the rows that were written into it"):
         parted(table, keys(table, "a"))
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Places = dict[int, np.ndarray[Any, Any]]
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
+SAMPLED_ROWS, MOST_UNIQUE = 10_000, 0.9
 READ_BACK = [*COORDINATES, "_batch"]
 WORD = 2**63
 MOST_READ_AT_ONCE = 4  # files
@@ -92,7 +93,8 @@ class RowGroups:
     """Writes Parquet in groups of many rows, but of few bytes: readers take large groups faster, and they are smaller."""
 
     def __init__(self, sink: Any, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        self._sink, self._schema = sink, schema
+        self._writer: Any = None
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
@@ -105,13 +107,25 @@ class RowGroups:
 
     def close(self) -> None:
         """Writes the last group, and the footer."""
-        if self._held:
+        if self._held or self._writer is None:
             self._end_group()
         self._writer.close()
 
     def _end_group(self) -> None:
-        self._writer.write_table(pa.Table.from_batches(self._held))
+        group = pa.Table.from_batches(self._held, self._schema)
+        if self._writer is None:
+            self._writer = _opened(self._sink, group)
+        self._writer.write_table(group)
         self._held, self._rows, self._bytes = [], 0, 0
+
+
+def _opened(sink: Any, first: pa.Table) -> Any:
+    """Opens a file for rows like these. Values that seldom repeat get no dictionary: it would cost time and bytes."""
+    some = first.slice(0, SAMPLED_ROWS)
+    repeated = [name for name in some.schema.names if len(some[name].unique()) <= MOST_UNIQUE * some.num_rows]
+    # Decimals are Iceberg's. Numbers are no differences: Iceberg's readers in Spark refused these until 2025.
+    its = {"compression": "zstd", "use_dictionary": repeated, "store_decimal_as_integer": True}
+    return pq.ParquetWriter(sink, first.schema, **its)
 
 
 def look_back(

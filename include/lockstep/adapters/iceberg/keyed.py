@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
-from lockstep.adapters.iceberg.data_file import stream_sums
+from lockstep.adapters.iceberg.data_file import RowGroups, stream_sums
 from lockstep.adapters.iceberg.keyed_values import held_rows
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
@@ -125,7 +125,7 @@ class _Rest:
     def __init__(self, table: KeyedTable, stem: str) -> None:
         self.files: dict[str, dict[int, OffsetSums]] = {}
         self._table, self._stem = table, stem
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: RowGroups | None = None
         self._out: Any = None
         self._rows = 0
 
@@ -147,9 +147,9 @@ class _Rest:
         if self._writer is None:
             path = f"{self._stem}-{len(self.files)}.parquet"
             self._out = self._table._table.io.new_output(path).create()  # noqa: SLF001 - both write this table
-            self._writer = pq.ParquetWriter(self._out, self._table.arrow_schema, compression="zstd")
+            self._writer = RowGroups(self._out, self._table.arrow_schema)
             self.files[path] = {}
-        self._writer.write_batch(rows.cast(self._table.arrow_schema))
+        self._writer.write(rows.cast(self._table.arrow_schema))
         self._rows += rows.num_rows
         _add(self.files[f"{self._stem}-{len(self.files) - 1}.parquet"], rows)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
+from lockstep.adapters.iceberg.data_file import GROUP_ROWS, RowGroups
 from lockstep.adapters.iceberg.history import Preparing, without_history
 from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
@@ -227,8 +228,13 @@ class LakeTable:
 
     def write(self, path: str, rows: pa.Table) -> None:
         """Writes rows to a new file."""
-        with store_answers(path), self._table.io.new_output(path).create() as out:
-            pq.write_table(rows, out, compression="zstd")
+        with (
+            store_answers(path),
+            self._table.io.new_output(path).create() as out,
+            closing(RowGroups(out, rows.schema)) as its,
+        ):
+            for some in rows.to_batches(GROUP_ROWS):
+                its.write(some)
 
     def _touched(self, replaced: Sequence[Replaced]) -> Iterator[tuple[FileScanTask, bool]]:
         ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}

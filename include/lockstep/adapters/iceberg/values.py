@@ -26,7 +26,7 @@ SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 NULL_WORD = np.uint64(0xD6E8FEB86659FD93)
 LONG_TEXT_BYTES = 2**16  # a longer text has a hash of its own
 TEXTS_AT_ONCE_BYTES = 2**20
-LETTERS_A_STEP = 200  # that one sum over all letters takes in the time of a step of a matrix
+LETTERS_A_STEP = 200  # that one sum over all letters takes in the time of a step by places
 SAMPLE = 256  # texts that say if a column repeats its values
 LOW = np.uint64(0xFFFFFFFF)
 
@@ -111,28 +111,25 @@ def _texts(values: pa.Array) -> Words:
     begin = int(np.frombuffer(offsets, np.int32)[values.offset]) if len(values) else 0
     size = int(lengths.sum())
     letters = np.frombuffer(data, np.uint8)[begin : begin + size] if size else np.zeros(0, np.uint8)
-    counts = np.bincount(lengths, minlength=1)
-    powers = np.cumprod(np.full(len(counts), ODD), dtype=np.uint64)
-    known = np.flatnonzero(counts)
-    if known.sum() * LETTERS_A_STEP <= size:
-        sums = _sums_by_length(letters, lengths, powers, known)
-    else:
-        sums = _sums_of_all(letters, lengths, powers)
-    return mixed(sums + lengths.astype(np.uint64) * SPREAD[0])
+    powers = np.cumprod(np.full(int(lengths.max(initial=0)), ODD), dtype=np.uint64)
+    way = _sums_by_place if len(powers) * LETTERS_A_STEP <= size else _sums_of_all
+    return mixed(way(letters, lengths, powers) + lengths.astype(np.uint64) * SPREAD[0])
 
 
-def _sums_by_length(letters: Letters, lengths: Lengths, powers: Words, known: Lengths) -> Words:
-    """Returns the sum of each text's letters by their powers. Texts of one length are a matrix, with a step a letter."""
-    sums, begins = np.zeros(len(lengths), np.uint64), np.cumsum(lengths) - lengths
-    for length in known:
-        where = np.flatnonzero(lengths == length)
-        if len(where) == len(lengths):
-            matrix = letters.reshape(len(lengths), length)
-        else:
-            matrix = letters[begins[where, None] + np.arange(length)]
-        sums[where] = sum(
-            (matrix[:, place] * powers[place] for place in range(length)), start=np.zeros(len(where), np.uint64)
-        )
+def _sums_by_place(letters: Letters, lengths: Lengths, powers: Words) -> Words:
+    """Returns the sum of each text's letters by their powers. A step takes one letter of each text that is so long."""
+    if (lengths == len(powers)).all():  # texts of one length are the lines of a matrix
+        matrix: Words = np.einsum("ij,j->i", letters.reshape(len(lengths), len(powers)), powers)
+        return matrix
+    order = np.argsort(-lengths, kind="stable")
+    at = (np.cumsum(lengths) - lengths)[order]
+    longer = len(lengths) - np.cumsum(np.bincount(lengths))
+    found = np.zeros(len(lengths), np.uint64)
+    for power, count in zip(powers, longer, strict=False):
+        found[:count] += letters[at[:count]] * power
+        at[:count] += 1
+    sums = np.empty_like(found)
+    sums[order] = found
     return sums
 
 

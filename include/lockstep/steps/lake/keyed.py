@@ -216,9 +216,9 @@ class _Spool:
         self._table = move.table
 
     def __enter__(self) -> Self:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - few pipelines have a lake table
+        from lockstep.adapters.iceberg.data_file import RowGroups  # noqa: PLC0415 - few pipelines have a lake table
 
-        self._writer = pq.ParquetWriter(self.path, self._table.arrow_schema, compression="zstd")
+        self._writer = RowGroups(self.path, self._table.arrow_schema)
         return self
 
     def take(self, rows: Any) -> None:
@@ -226,7 +226,7 @@ class _Spool:
         from lockstep.adapters.iceberg.keyed_values import held_rows  # noqa: PLC0415 - as above
 
         if rows.num_rows:
-            self._writer.write_batch(rows.cast(self._table.arrow_schema))
+            self._writer.write(rows.cast(self._table.arrow_schema))
             self.rows += rows.num_rows
             add_held(self.held, held_rows(rows, self._table.ids))
 
