@@ -18,6 +18,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.planning.decisions import Caller
 from lockstep.engine.sinks import lake_writer
+from lockstep.engine.sinks.stretches import rows_by_stream
 from lockstep.faults import InjectedFault
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.lake.sweep import sweep_lake
@@ -183,7 +184,7 @@ def test_a_task_s_file_that_the_store_gives_back_otherwise_is_refused(of_tasks, 
     ("spoil", "reason"),
     [
         (shortened, "cannot be read back"),
-        (without_a_row, r"does not hold the \d+ rows that task \d+ wrote"),
+        (without_a_row, r"does not hold the \d+ rows that were written into it"),
         (lambda path: path.unlink(), "cannot be read back"),
     ],
     ids=["shortened", "without-a-row", "missing"],
@@ -199,6 +200,32 @@ def test_a_task_s_file_that_the_driver_sees_otherwise_is_refused(of_tasks, monke
     with monkeypatch.context() as wrong:
         wrong.setattr(lake_writer, "look_back", as_the_task_sees_it)
         with pytest.raises(BadData, match=reason):
+            of_tasks.run()
+    assert of_tasks.rows() == []
+    of_tasks.drain()
+    assert len(of_tasks.rows()) == 60
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("in_one_file", [True, False], ids=["in-one-file", "in-two"])
+def test_a_row_that_a_task_writes_twice_is_refused(of_tasks, monkeypatch, in_one_file):
+    take = lake_writer.TaskFiles.take
+
+    def twice(self: Any, rows: pa.RecordBatch) -> None:
+        """Writes as many rows as it is given. Those of the second half of a stream have the offsets of the first."""
+        place, field = rows.schema.get_field_index("_offset"), rows.schema.field("_offset")
+        for _, part in rows_by_stream([rows]):
+            half = part.num_rows // 2
+            first, second = part.slice(0, half), part.slice(half)
+            take(self, first)
+            if not in_one_file:
+                self.close()
+            offsets = pa.concat_arrays([first[place], second[place].slice(half)])
+            take(self, second.set_column(place, field, offsets))
+
+    with monkeypatch.context() as wrong:
+        wrong.setattr(lake_writer.TaskFiles, "take", twice)
+        with pytest.raises(BadData, match=r"stream \d+ offset \d+ has two rows with _ordinal 0"):
             of_tasks.run()
     assert of_tasks.rows() == []
     of_tasks.drain()

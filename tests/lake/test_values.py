@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockstep.adapters.iceberg import data_file, values
-from lockstep.adapters.iceberg.data_file import CutFiles, doubled, stream_sums
-from lockstep.adapters.iceberg.values import value_digests
+from lockstep.adapters.iceberg.data_file import CutFiles
+from lockstep.adapters.iceberg.values import doubled, stream_sums, value_digests
 from lockstep.core.errors import BadData
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {

@@ -130,9 +130,23 @@ MUTANTS: list[Mutant] = [
         (f"{OF_TASKS}test_a_task_s_file_that_the_driver_sees_otherwise_is_refused[without-a-row]",),
         Edit(
             "steps/lake/stage_files.py",
-            "if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):",
-            "if False:",
+            "    require_as_told(files, work.batch_id)\n",
+            "",
         ),
+        long=True,
+    ),
+    one(
+        "files of one stream are believed to share no row",
+        "a row that two files of a table hold would be committed twice",
+        (f"{OF_TASKS}test_a_row_that_a_task_writes_twice_is_refused[in-two]",),
+        Edit("steps/lake/stage_files.py", "for file in sharing_offsets(files)]", "for file in sharing_offsets(files[:1])]"),
+        long=True,
+    ),
+    one(
+        "tasks do not look for a row that is twice in their files",
+        "a row that a task has written twice would be committed twice",
+        (f"{OF_TASKS}test_a_row_that_a_task_writes_twice_is_refused[in-one-file]",),
+        Edit("engine/sinks/lake_writer.py", "        require_each_once([places], self._batch_id)\n", ""),
         long=True,
     ),
     one(

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, require_store, told
-from lockstep.adapters.iceberg.values import masks_by_stream, value_digests
+from lockstep.adapters.iceberg.values import places_of, stream_sums, value_digests
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import ROWS_PER_FILE, LakeFile, OffsetSums, add_sums
 from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from lockstep.core.lake.lake_options import LakeOptions
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
 SAMPLED_ROWS, MOST_UNIQUE = 10_000, 0.9
 READ_BACK = [*COORDINATES, "_batch"]
-WORD = 2**63
 MOST_READ_AT_ONCE = 4  # files
 
 
@@ -135,27 +134,20 @@ def look_back(
 
     Returns the offsets and ordinals of its rows, too, by stream. Raises `BadData` for a file that is not whole.
     """
-    place = lake_place(address, options)
     sums: dict[int, OffsetSums] = {}
     digests: dict[int, int] = {}
     places: dict[int, list[Any]] = {}
     count = 0
-    try:
-        file = pq.ParquetFile(place.fs.open_input_file(place.path))
+    with _read_from(address, batch_id, options) as (file, size):
         for rows in file.iter_batches(columns=None if columns else READ_BACK):
             count += rows.num_rows
             if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
                 raise BadData(f"batch {batch_id}: {address} holds rows of another batch")
             for stream, its in stream_sums(rows).items():
                 sums[stream] = add_sums(sums.get(stream), its)
-                places.setdefault(stream, []).append(_places(rows, stream))
+                places.setdefault(stream, []).append(places_of(rows, stream))
             for stream, digest in value_digests(rows, columns).items() if columns else ():
                 digests[stream] = digests.get(stream, 0) + digest
-        size = place.size()
-    except (OSError, ValueError, KeyError) as error:  # what Arrow raises of a truncated file is a ValueError
-        if isinstance(error, OSError):
-            require_store(address, error, options)
-        raise BadData(f"batch {batch_id}: {address} cannot be read back: {str(error).splitlines()[0]}") from None
     streams = {str(stream): its for stream, its in sums.items()}
     hashes = {str(stream): digest for stream, digest in digests.items()}
     return LakeFile(address, count, size, streams, hashes, tuple(columns)), {
@@ -169,41 +161,32 @@ def look_back_at_all(addresses: Sequence[str], batch_id: int) -> Iterator[tuple[
         yield from pool.map(lambda address: look_back(address, batch_id), addresses)
 
 
-def _places(rows: pa.RecordBatch, stream: int) -> Any:
-    """Returns offsets and ordinals of a stream's rows, as two lines of one array."""
-    its = rows.select(["_offset", "_ordinal"]).filter(pc.equal(rows["_stream"], stream))
-    return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in its.columns])
+def require_as_told(files: Sequence[LakeFile], batch_id: int) -> None:
+    """Raises `BadData` unless the store has each of these files, as long as it was, with the footer of so many rows."""
+
+    def look(file: LakeFile) -> None:
+        with _read_from(file.path, batch_id) as (opened, size):
+            if (opened.metadata.num_rows, size) == (file.rows, file.bytes):
+                return
+        raise BadData(
+            f"batch {batch_id}: {file.path} does not hold the {file.rows} rows that were written into it",
+            next_command=f"lockstep batch {batch_id}",
+        )
+
+    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
+        list(pool.map(look, files))
 
 
-def doubled(parts: Collection[Any]) -> tuple[int, int] | None:
-    """Returns an (offset, ordinal) that two rows of these have, or None if each has its own."""
-    together = np.concatenate([*parts], axis=1)
-    if (np.diff(together[0]) > 0).all():  # as a log delivers them
-        return None
-    order = np.lexsort(together[::-1])
-    sorted_ = together[:, order]
-    same = (sorted_[:, 1:] == sorted_[:, :-1]).all(axis=0)
-    if not same.any():
-        return None
-    offset, ordinal = sorted_[:, int(np.argmax(same))]
-    return int(offset), int(ordinal)
-
-
-def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:
-    """Returns the sums of a table's offsets, by stream. They are exact whatever the offsets are."""
-    streams, offsets = (rows[name].to_numpy(zero_copy_only=False) for name in ("_stream", "_offset"))
-    found: dict[int, OffsetSums] = {}
-    for stream, rows_of in masks_by_stream(streams):
-        its = offsets if rows_of is None else offsets[rows_of]
-        first, last, n = int(its.min()), int(its.max()), len(its)
-        distances = its - first
-        if (last - first) ** 2 * n < WORD:
-            total, squares = int(distances.sum()), int((distances * distances).sum())
-        else:  # numpy would wrap around without a word
-            exact = [int(d) for d in distances]
-            total, squares = sum(exact), sum(d * d for d in exact)
-        found[stream] = (n, total + n * first, squares + 2 * first * total + n * first * first, first, last)
-    return found
+@contextmanager
+def _read_from(address: str, batch_id: int, options: LakeOptions | None = None) -> Iterator[tuple[pq.ParquetFile, int]]:
+    """Opens a file of the store. Yields its bytes, too. Raises `BadData` if it cannot be read, there or in the block."""
+    try:
+        place = lake_place(address, options)
+        yield pq.ParquetFile(place.fs.open_input_file(place.path)), place.size()
+    except (OSError, ValueError, KeyError) as error:  # what Arrow raises of a truncated file is a ValueError
+        if isinstance(error, OSError):
+            require_store(address, error, options)
+        raise BadData(f"batch {batch_id}: {address} cannot be read back: {str(error).splitlines()[0]}") from None
 
 
 class CutFiles:

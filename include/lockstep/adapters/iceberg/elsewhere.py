@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.table.update import AssertTableUUID
 
-from lockstep.adapters.iceberg.data_file import CutFiles, stream_sums
+from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
+from lockstep.adapters.iceberg.values import stream_sums
 from lockstep.adapters.iceberg.within import file_of_table
 from lockstep.core.errors import BadData
 from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of

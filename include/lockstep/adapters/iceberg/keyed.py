@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual, Or
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 
-from lockstep.adapters.iceberg.data_file import RowGroups, stream_sums
+from lockstep.adapters.iceberg.data_file import RowGroups
 from lockstep.adapters.iceberg.keyed_values import held_rows
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
+from lockstep.adapters.iceberg.values import stream_sums
 from lockstep.adapters.iceberg.within import any_of, within_ranges
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeFile, add_sums

@@ -1,4 +1,4 @@
-"""Digests the values of rows: the same before they are written, and in whatever file they lie later.
+"""Digests values of rows and sums up their coordinates: alike before they are written, and in whatever file they lie later.
 
 Tasks use it, and have no pyiceberg.
 """
@@ -12,15 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.errors import BadData
 from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from lockstep.core.lake.files import OffsetSums
 
     Words = np.ndarray[Any, np.dtype[np.uint64]]
     Letters = np.ndarray[Any, np.dtype[np.uint8]]
     Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
+WORD = 2**63
 ODD = np.uint64(0x9E3779B97F4A7C15)
 SPREAD = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 NULL_WORD = np.uint64(0xD6E8FEB86659FD93)
@@ -158,3 +162,54 @@ def mixed(words: Words) -> Words:
     words *= SPREAD[1]
     words ^= words >> np.uint64(31)
     return words
+
+
+def places_of(rows: pa.RecordBatch, stream: int) -> Any:
+    """Returns offsets and ordinals of a stream's rows, as two lines of one array."""
+    its = rows.select(["_offset", "_ordinal"]).filter(pc.equal(rows["_stream"], stream))
+    return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in its.columns])
+
+
+def require_each_once(each: Iterable[Mapping[int, Any]], batch_id: int) -> None:
+    """Raises `BadData` if two of these rows have one offset and ordinal."""
+    places: dict[int, list[Any]] = {}
+    for its in each:
+        for stream, rows in its.items():
+            places.setdefault(stream, []).append(rows)
+    for stream, parts in places.items():
+        if twice := doubled(parts):
+            raise BadData(
+                f"batch {batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
+                next_command=f"lockstep batch {batch_id}",
+            )
+
+
+def doubled(parts: Collection[Any]) -> tuple[int, int] | None:
+    """Returns an (offset, ordinal) that two rows of these have, or None if each has its own."""
+    together = np.concatenate([*parts], axis=1)
+    if (np.diff(together[0]) > 0).all():  # as a log delivers them
+        return None
+    order = np.lexsort(together[::-1])
+    sorted_ = together[:, order]
+    same = (sorted_[:, 1:] == sorted_[:, :-1]).all(axis=0)
+    if not same.any():
+        return None
+    offset, ordinal = sorted_[:, int(np.argmax(same))]
+    return int(offset), int(ordinal)
+
+
+def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:
+    """Returns the sums of a table's offsets, by stream. They are exact whatever the offsets are."""
+    streams, offsets = (rows[name].to_numpy(zero_copy_only=False) for name in ("_stream", "_offset"))
+    found: dict[int, OffsetSums] = {}
+    for stream, rows_of in masks_by_stream(streams):
+        its = offsets if rows_of is None else offsets[rows_of]
+        first, last, n = int(its.min()), int(its.max()), len(its)
+        distances = its - first
+        if (last - first) ** 2 * n < WORD:
+            total, squares = int(distances.sum()), int((distances * distances).sum())
+        else:  # numpy would wrap around without a word
+            exact = [int(d) for d in distances]
+            total, squares = sum(exact), sum(d * d for d in exact)
+        found[stream] = (n, total + n * first, squares + 2 * first * total + n * first * first, first, last)
+    return found

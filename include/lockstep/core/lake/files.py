@@ -106,6 +106,21 @@ def sums_of_files(files: Iterable[LakeFile]) -> dict[int, OffsetSums]:
     return found
 
 
+def sharing_offsets(files: Sequence[LakeFile]) -> list[LakeFile]:
+    """Returns the files that may hold an offset of another one, by the first and last offset of each stream in them."""
+    bounds = sorted(
+        (stream, *its[3:], place) for place, file in enumerate(files) for stream, its in file.streams.items()
+    )
+    found: set[int] = set()
+    before = ("", 0, 0)  # the stream, the furthest offset so far and its file
+    for stream, first, last, place in bounds:
+        if stream == before[0] and first <= before[1]:
+            found |= {before[2], place}
+        if stream != before[0] or last > before[1]:
+            before = (stream, last, place)
+    return [files[place] for place in sorted(found)]
+
+
 def digests_of_files(files: Iterable[LakeFile]) -> dict[int, int]:
     """Returns the digests of all files together, by stream."""
     found: dict[int, int] = {}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.adapters.iceberg.data_file import DataFile, look_back
-from lockstep.adapters.iceberg.values import value_digests
+from lockstep.adapters.iceberg.values import require_each_once, value_digests
 from lockstep.core.errors import BadData
 from lockstep.engine.sinks.session import staging_session
 from lockstep.engine.sinks.spark_task import attempt_id
@@ -103,14 +103,15 @@ class TaskFiles:
     def close(self) -> None:
         """Closes the open file, if there is one, and reads it back. From here on it counts, if its task does.
 
-        Raises `BadData` if the store gives back other values than it took.
+        Raises `BadData` if the store gives back other values than it took, or a row is in it twice.
         """
         if self._open is None:
             return
         self._open.close()
         address, self._open = self._open.address, None
         reach("lake.file_closed")
-        found, _ = look_back(address, self._batch_id, self._lake.columns, self._lake.options)
+        found, places = look_back(address, self._batch_id, self._lake.columns, self._lake.options)
+        require_each_once([places], self._batch_id)
         held = {int(stream): (sums[0], found.digests[stream]) for stream, sums in found.streams.items()}
         if held != self._put:
             told = ", ".join(f"stream {stream} with {rows} rows" for stream, (rows, _) in self._put.items())

@@ -80,9 +80,12 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
 def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Mapping[int, LakeTable]) -> Files | None:
     """Writes the attempt's rows into the store, and reads each file back. None if the attempt has committed.
 
-    Files of an earlier try of this attempt are read back again, and used.
+    Files of tasks, and of an earlier try of this attempt, are looked at again, and used.
     """
-    from lockstep.adapters.iceberg.data_file import look_back_at_all  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.data_file import (  # noqa: PLC0415 - few pipelines have a lake table
+        look_back_at_all,
+        require_as_told,
+    )
     from lockstep.adapters.iceberg.folder import put_file  # noqa: PLC0415 - as above
 
     with TemporaryDirectory(prefix="lockstep-") as spool:
@@ -92,14 +95,14 @@ def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Ma
         reach("lake.prefix_made")
         found: Files = {}
         for place, (spooled, recorded) in taken.items():
-            paths = [file.path for file in recorded]
-            if not recorded:
-                stem = f"{prefix_of(tables[place].location, attempt.batch_id, attempt.token)}/{place}"
-                for number, local in enumerate(spooled.files):
-                    paths.append(f"{stem}-{number}-{uuid4()}.parquet")
-                    put_file(local, paths[-1])
-                    reach("lake.file_closed")
-            found[place] = [file for file, _ in look_back_at_all(paths, attempt.batch_id)]
+            require_as_told(recorded, attempt.batch_id)
+            paths = []
+            stem = f"{prefix_of(tables[place].location, attempt.batch_id, attempt.token)}/{place}"
+            for number, local in enumerate(() if recorded else spooled.files):
+                paths.append(f"{stem}-{number}-{uuid4()}.parquet")
+                put_file(local, paths[-1])
+                reach("lake.file_closed")
+            found[place] = [*recorded, *(file for file, _ in look_back_at_all(paths, attempt.batch_id))]
             if sums_of_files(found[place]) != spooled.expected:
                 raise BadData(
                     f"{folder.pipeline.name}: batch {attempt.batch_id}: the files of {tables[place].name} do not hold the "

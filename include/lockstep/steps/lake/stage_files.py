@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockstep.core.errors import BadData
-from lockstep.core.lake.files import LakeWork, prefix_of, sums_of_files
+from lockstep.core.lake.files import LakeWork, prefix_of, sharing_offsets, sums_of_files
 from lockstep.core.lake.iceberg import database_places, lake_places
 from lockstep.core.lake.keyed import keyed_places
 from lockstep.core.proof.accounting import rows_at
@@ -93,10 +93,10 @@ def make_folders(work: StageWork) -> None:
 
 
 def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
-    """Reads the coordinates of what the winners wrote back from the store. Nothing for rows that are staged.
+    """Looks at the files that the winners wrote. Nothing for rows that are staged.
 
-    Each task has compared the values of its files. Raises `BadData` unless this process sees the same files, and each
-    row once.
+    Each task has read its files back and compared their values. Raises `BadData` unless this process sees the same files,
+    and each row once.
     """
     held: FilesOfTasks = {}
     for lake in work.lakes:
@@ -113,27 +113,17 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
 
 
 def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> None:
-    """Reads one table's files. Refuses another file than its task told, and a row that two of them hold."""
-    from lockstep.adapters.iceberg.data_file import doubled, look_back_at_all  # noqa: PLC0415 - few pipelines have a lake table
+    """Refuses a file of one table that is not here as its task told, and a row that two of the files hold."""
+    from lockstep.adapters.iceberg.data_file import (  # noqa: PLC0415 - few pipelines have a lake table
+        look_back_at_all,
+        require_as_told,
+    )
+    from lockstep.adapters.iceberg.values import require_each_once  # noqa: PLC0415 - as above
 
-    each = [(task, file) for task, its in told.items() for file in its]
-    found = look_back_at_all([file.path for _, file in each], work.batch_id)  # they come as they are asked for
-    places: dict[int, list[object]] = {}
-    for (task, file), (seen, where) in zip(each, found, strict=True):
-        if (seen.rows, seen.bytes, seen.streams) != (file.rows, file.bytes, file.streams):
-            raise BadData(
-                f"{work.pipeline}: batch {work.batch_id}: {file.path} does not hold the {file.rows} rows that task {task} "
-                "wrote",
-                next_command=f"lockstep batch {work.batch_id}",
-            )
-        for stream, rows in where.items():
-            places.setdefault(stream, []).append(rows)
-    for stream, parts in places.items():
-        if twice := doubled(parts):
-            raise BadData(
-                f"batch {work.batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
-                next_command=f"lockstep batch {work.batch_id}",
-            )
+    files = [file for its in told.values() for file in its]
+    require_as_told(files, work.batch_id)
+    shared = [file.path for file in sharing_offsets(files)]
+    require_each_once((where for _, where in look_back_at_all(shared, work.batch_id)), work.batch_id)
 
 
 def _require_counted(work: StageWork, place: int, line: ManifestLine, held: Mapping[int, OffsetSums]) -> None:
