@@ -157,8 +157,8 @@ def with_another_value(path) -> None:
     ("spoil", "reason"),
     [
         (shortened, "cannot be read back"),
-        (without_a_row, r"does not hold the values that were written: stream \d+ with \d+ rows"),
-        (with_another_value, r"does not hold the values that were written: stream \d+ with \d+ rows"),
+        (without_a_row, r"does not hold the values of the \d+ rows that were written into it"),
+        (with_another_value, r"does not hold the values of the \d+ rows that were written into it"),
         (lambda path: path.unlink(), "cannot be read back"),
     ],
     ids=["shortened", "without-a-row", "another-value", "missing"],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -136,8 +135,26 @@ def test_sums_are_exact_and_a_doubled_place_is_found():
         1: (2, 2 * far + 2**40, far * far + (far + 2**40) ** 2, far, far + 2**40),
         2: (1, 5, 25, 5, 5),
     }
-    assert doubled([np.array([[1, 2], [0, 0]]), np.array([[3], [0]])]) is None
-    assert doubled([np.array([[1, 2], [0, 1]]), np.array([[2], [1]])]) == (2, 1)
+    each = {"_ordinal": [0, 0, 1, 0], "_stream": [1, 1, 1, 2], "_offset": [3, 2, 2, 3]}
+    assert doubled(pa.table(each)) is None
+    assert doubled(pa.table(each | {"_stream": [1, 1, 1, 1], "_offset": [2, 3, 3, 2]})) == (1, 2, 0)
+
+
+def test_values_that_repeat_get_a_dictionary_and_all_come_back_as_they_were(tmp_path):
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "unique": [f"record-{n}" for n in range(2_000)],
+            "repeated": [f"kind-{n % 7}" for n in range(2_000)],
+            "money": pa.array([Decimal(n).scaleb(-2) for n in range(2_000)], pa.decimal128(12, 2)),
+        }
+    )
+    with closing(data_file.RowGroups(tmp_path / "file.parquet", rows.schema)) as groups:
+        groups.write(rows)
+    footer = pq.read_metadata(tmp_path / "file.parquet").row_group(0)
+    found = {column.path_in_schema: column for column in map(footer.column, range(3))}
+    assert ["RLE_DICTIONARY" in found[name].encodings for name in rows.schema.names] == [False, True, False]
+    assert found["money"].physical_type == "INT64"
+    assert pq.read_table(tmp_path / "file.parquet").to_batches()[0] == rows
 
 
 def test_rows_are_cut_into_files_and_no_two_of_them_have_one_key(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, require_store, told
-from lockstep.adapters.iceberg.values import places_of, stream_sums, value_digests
+from lockstep.adapters.iceberg.values import doubled, is_rising, stream_sums, value_digests
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import ROWS_PER_FILE, LakeFile, OffsetSums, add_sums
 from lockstep.core.records import COORDINATES
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from lockstep.core.lake.lake_options import LakeOptions
 
-    Places = dict[int, np.ndarray[Any, Any]]
+    Look = Callable[[pa.RecordBatch], None]
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
+ROWS_PER_LOOK = 50_000
 SAMPLED_ROWS, MOST_UNIQUE = 10_000, 0.9
 READ_BACK = [*COORDINATES, "_batch"]
-MOST_READ_AT_ONCE = 4  # files
+MOST_ASKED_AT_ONCE = 4  # files
 
 
 class DataFile:
@@ -41,7 +42,9 @@ class DataFile:
     `options` are those of an object store. Raises `ConnectionError` if the store does not take the file.
     """
 
-    def __init__(self, address: str, schema: pa.Schema, options: LakeOptions | None = None) -> None:
+    def __init__(
+        self, address: str, schema: pa.Schema, options: LakeOptions | None = None, look: Look | None = None
+    ) -> None:
         self.address = address
         self.rows = 0
         self._options = options
@@ -53,7 +56,7 @@ class DataFile:
             )
         with self._taken():
             self._out = self.place.fs.open_output_stream(self.place.unfinished.path)
-            self._writer = RowGroups(self._out, schema)
+            self._writer = RowGroups(self._out, schema, look)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows, with exactly the file's schema."""
@@ -89,10 +92,10 @@ class DataFile:
 
 
 class RowGroups:
-    """Writes Parquet in groups of many rows, but of few bytes: readers take large groups faster, and they are smaller."""
+    """Writes Parquet in groups of many rows, but of few bytes: readers take them faster. `look` sees all rows before."""
 
-    def __init__(self, sink: Any, schema: pa.Schema) -> None:
-        self._sink, self._schema = sink, schema
+    def __init__(self, sink: Any, schema: pa.Schema, look: Look | None = None) -> None:
+        self._sink, self._schema, self._look = sink, schema, look
         self._writer: Any = None
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
@@ -111,7 +114,10 @@ class RowGroups:
         self._writer.close()
 
     def _end_group(self) -> None:
-        group = pa.Table.from_batches(self._held, self._schema)
+        group = pa.Table.from_batches(self._held, self._schema).combine_chunks()
+        if self._look is not None:
+            for rows in group.to_batches(ROWS_PER_LOOK):
+                self._look(rows)
         if self._writer is None:
             self._writer = _opened(self._sink, group)
         self._writer.write_table(group)
@@ -122,43 +128,49 @@ def _opened(sink: Any, first: pa.Table) -> Any:
     """Opens a file for rows like these. Values that seldom repeat get no dictionary: it would cost time and bytes."""
     some = first.slice(0, SAMPLED_ROWS)
     repeated = [name for name in some.schema.names if len(some[name].unique()) <= MOST_UNIQUE * some.num_rows]
-    # Decimals are Iceberg's. Numbers are no differences: Iceberg's readers in Spark refused these until 2025.
-    its = {"compression": "zstd", "use_dictionary": repeated, "store_decimal_as_integer": True}
-    return pq.ParquetWriter(sink, first.schema, **its)
+    # Decimals as Iceberg's. No numbers as differences: Iceberg's readers in Spark refused these until 2025.
+    its = {"use_dictionary": repeated, "store_decimal_as_integer": True}
+    return pq.ParquetWriter(sink, first.schema, compression="zstd", **its)
 
 
-def look_back(
-    address: str, batch_id: int, columns: Sequence[str] = (), options: LakeOptions | None = None
-) -> tuple[LakeFile, Places]:
+def look_back(address: str, batch_id: int, columns: Sequence[str] = (), options: LakeOptions | None = None) -> LakeFile:
     """Reads the coordinates of a file's rows back from the store, with `columns` all of its values, to digest these.
 
-    Returns the offsets and ordinals of its rows, too, by stream. Raises `BadData` for a file that is not whole.
+    Raises `BadData` for a file that is not whole, and for a row that is in it twice.
     """
     sums: dict[int, OffsetSums] = {}
     digests: dict[int, int] = {}
-    places: dict[int, list[Any]] = {}
-    count = 0
+    count, rises = 0, True
     with _read_from(address, batch_id, options) as (file, size):
         for rows in file.iter_batches(columns=None if columns else READ_BACK):
             count += rows.num_rows
             if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
                 raise BadData(f"batch {batch_id}: {address} holds rows of another batch")
+            rises = rises and is_rising(rows["_offset"])
             for stream, its in stream_sums(rows).items():
-                sums[stream] = add_sums(sums.get(stream), its)
-                places.setdefault(stream, []).append(places_of(rows, stream))
+                before = sums.get(stream)
+                rises = rises and (before is None or before[4] < its[3])
+                sums[stream] = add_sums(before, its)
             for stream, digest in value_digests(rows, columns).items() if columns else ():
                 digests[stream] = digests.get(stream, 0) + digest
+    if not rises:  # as a log delivers records with one row each
+        require_each_once([address], batch_id, options)
     streams = {str(stream): its for stream, its in sums.items()}
     hashes = {str(stream): digest for stream, digest in digests.items()}
-    return LakeFile(address, count, size, streams, hashes, tuple(columns)), {
-        stream: np.concatenate(parts, axis=1) for stream, parts in places.items()
-    }
+    return LakeFile(address, count, size, streams, hashes, tuple(columns))
 
 
-def look_back_at_all(addresses: Sequence[str], batch_id: int) -> Iterator[tuple[LakeFile, Places]]:
-    """Reads the coordinates of several files back, some at once. Raises `BadData` for the first that is not whole."""
-    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
-        yield from pool.map(lambda address: look_back(address, batch_id), addresses)
+def require_each_once(addresses: Sequence[str], batch_id: int, options: LakeOptions | None = None) -> None:
+    """Raises `BadData` if two rows of these files have one stream, offset and ordinal."""
+    found = []
+    for address in addresses:
+        with _read_from(address, batch_id, options) as (file, _):
+            found.append(file.read(list(COORDINATES)).select(list(COORDINATES)))
+    if found and (twice := doubled(pa.concat_tables(found))):
+        raise BadData(
+            f"batch {batch_id}: stream {twice[0]} offset {twice[1]} has two rows with _ordinal {twice[2]}",
+            next_command=f"lockstep batch {batch_id}",
+        )
 
 
 def require_as_told(files: Sequence[LakeFile], batch_id: int) -> None:
@@ -173,7 +185,7 @@ def require_as_told(files: Sequence[LakeFile], batch_id: int) -> None:
             next_command=f"lockstep batch {batch_id}",
         )
 
-    with ThreadPoolExecutor(MOST_READ_AT_ONCE) as pool:
+    with ThreadPoolExecutor(MOST_ASKED_AT_ONCE) as pool:
         list(pool.map(look, files))
 
 

@@ -12,6 +12,7 @@ from pyiceberg.table.update import AssertTableUUID
 
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import settle
+from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.values import stream_sums
@@ -107,7 +108,7 @@ class TableElsewhere(LakeTable):
         prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
         drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{try_uuid}") if replaced else ([], [], 0)
         with store_answers(self.name):
-            change = self._table.transaction()
+            change = LakeTransaction(self._table)
             change.set_properties(property_of(self._pipeline, arrival))
             snapshot = change.update_snapshot(summary)
             producer = snapshot.overwrite(UUID(try_uuid)) if drops else snapshot.fast_append()

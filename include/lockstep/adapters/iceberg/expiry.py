@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
+from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.store import lake_place
 from lockstep.core.lake.keeping import LakeChange, expired_snapshots
@@ -38,7 +39,7 @@ def prepare_expiry(table: LakeTable, commit_uuid: str, expired: Sequence[int]) -
     """Writes the metadata without these snapshots. Returns the files that only they hold, too."""
     changing = table.change(commit_uuid, whole=True)
     before = changing.metadata
-    with store_answers(table.name), changing.transaction() as change:
+    with store_answers(table.name), LakeTransaction(changing) as change:
         change._apply((RemoveSnapshotsUpdate(snapshot_ids=list(expired)),))  # noqa: SLF001 - as pyiceberg's own does
     after = str(changing.metadata_location)
     gone = [each for each in before.snapshots if each.snapshot_id in set(expired)]

@@ -1,6 +1,6 @@
 """Keeps a table's older snapshots out of pyiceberg's way. Compares them with what was committed, and files with manifests.
 
-pyiceberg copies all snapshots a dozen times for each new one.
+pyiceberg copies all metadata a dozen times for each new snapshot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableResponse, Table, Transaction
 from pyiceberg.table.update import update_table_metadata
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ def with_history(changed: Any, whole: Any) -> Any:
             "snapshot_log": [*whole.snapshot_log, *changed.snapshot_log],
         }
     )
+
+
+class LakeTransaction(Transaction):
+    """A transaction that computes its metadata once for the same updates."""
+
+    _known: tuple[Any, Any] = (None, None)  # updates and their metadata
+
+    @property
+    def table_metadata(self) -> Any:
+        """Returns the metadata as the updates so far leave it."""
+        if self._known[0] is not self._updates:
+            self._known = (self._updates, super().table_metadata)
+        return self._known[1]
 
 
 class Preparing(NoopCatalog):

@@ -13,6 +13,7 @@ from pyiceberg.manifest import ManifestContent
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
 
+from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, store_answers, written_by
 from lockstep.adapters.iceberg.values import value_digests
 from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes, file_of_table
@@ -179,7 +180,7 @@ def prepare_manifests(table: LakeTable, commit_uuid: str) -> LakeChange:
 
 
 def _changed(table: LakeTable, changing: Table, commit_uuid: str, produce: Any) -> LakeChange:
-    with store_answers(table.name), changing.transaction() as change:
+    with store_answers(table.name), LakeTransaction(changing) as change:
         producer = produce(change)
         producer.commit()
     after = str(changing.metadata_location)

@@ -16,7 +16,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 
 from lockstep.adapters.iceberg.data_file import GROUP_ROWS, RowGroups
-from lockstep.adapters.iceberg.history import Preparing, without_history
+from lockstep.adapters.iceberg.history import LakeTransaction, Preparing, without_history
 from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
     FileDoor,
@@ -142,7 +142,7 @@ class LakeTable:
         Returns its address, the snapshot with its order, and what was written for it.
         """
         table = self.change(commit_uuid)
-        with store_answers(f"{self.name}: {self.address}"), table.transaction() as change:
+        with store_answers(f"{self.name}: {self.address}"), LakeTransaction(table) as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
             producer.commit_uuid = UUID(commit_uuid)

@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.core.errors import BadData
 from lockstep.core.records import COORDINATES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lockstep.core.lake.files import OffsetSums
 
@@ -40,13 +39,12 @@ def value_digests(rows: pa.RecordBatch, columns: Sequence[str]) -> dict[int, int
 
     A value counts by what it is. Whole numbers of all widths are alike, and so are both widths of a float.
     """
-    hashes = mixed(np.full(rows.num_rows, ODD))
-    for name in (*COORDINATES, *columns):
-        hashes = mixed(hashes * ODD + words_of(rows.column(name)))
-    streams = rows.column("_stream").to_numpy(zero_copy_only=False)
-    return {
-        stream: _sum(hashes if rows_of is None else hashes[rows_of]) for stream, rows_of in masks_by_stream(streams)
-    }
+    stream, *others = (rows.column(name) for name in (*COORDINATES, *columns))
+    parts = list(masks_by_stream(stream.to_numpy(zero_copy_only=False)))
+    hashes = mixed(np.full(1, ODD))
+    for column in (stream.slice(0, 1) if len(parts) == 1 else stream, *others):  # one of all rows counts for each
+        hashes = mixed(hashes * ODD + words_of(column))
+    return {number: _sum(hashes if rows_of is None else hashes[rows_of]) for number, rows_of in parts}
 
 
 def masks_by_stream(streams: np.ndarray[Any, Any]) -> Iterator[tuple[int, np.ndarray[Any, Any] | None]]:
@@ -84,15 +82,20 @@ def _of_values(column: pa.Array) -> Words:
         halves = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset : 2 * (column.offset + len(column))]
         return mixed(halves[0::2] * ODD) + halves[1::2]
     if pa.types.is_floating(type_):
-        numbers = column.fill_null(0).cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # one zero
+        numbers = _filled(column.cast(pa.float64())).to_numpy() + 0.0  # one zero
         plain: Words = np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64)
         return plain
     if pa.types.is_timestamp(type_):
         column = column.cast(pa.timestamp("us", type_.tz))
     elif pa.types.is_date32(type_):
         column = column.cast(pa.int32())
-    whole: Words = pc.cast(column, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+    whole: Words = _filled(pc.cast(column, pa.int64())).to_numpy().view(np.uint64)
     return whole
+
+
+def _filled(numbers: pa.Array) -> pa.Array:
+    """Returns the numbers with 0 in place of null. Without a null, they are no copy."""
+    return numbers.fill_null(0) if numbers.null_count else numbers
 
 
 def _is_seldom_repeated(column: pa.Array) -> bool:
@@ -164,38 +167,17 @@ def mixed(words: Words) -> Words:
     return words
 
 
-def places_of(rows: pa.RecordBatch, stream: int) -> Any:
-    """Returns offsets and ordinals of a stream's rows, as two lines of one array."""
-    its = rows.select(["_offset", "_ordinal"]).filter(pc.equal(rows["_stream"], stream))
-    return np.stack([column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in its.columns])
+def is_rising(offsets: pa.Array) -> bool:
+    """Returns True if each offset is behind the one before it."""
+    return bool((np.diff(offsets.to_numpy(zero_copy_only=False)) > 0).all())
 
 
-def require_each_once(each: Iterable[Mapping[int, Any]], batch_id: int) -> None:
-    """Raises `BadData` if two of these rows have one offset and ordinal."""
-    places: dict[int, list[Any]] = {}
-    for its in each:
-        for stream, rows in its.items():
-            places.setdefault(stream, []).append(rows)
-    for stream, parts in places.items():
-        if twice := doubled(parts):
-            raise BadData(
-                f"batch {batch_id}: stream {stream} offset {twice[0]} has two rows with _ordinal {twice[1]}",
-                next_command=f"lockstep batch {batch_id}",
-            )
-
-
-def doubled(parts: Collection[Any]) -> tuple[int, int] | None:
-    """Returns an (offset, ordinal) that two rows of these have, or None if each has its own."""
-    together = np.concatenate([*parts], axis=1)
-    if (np.diff(together[0]) > 0).all():  # as a log delivers them
-        return None
-    order = np.lexsort(together[::-1])
-    sorted_ = together[:, order]
-    same = (sorted_[:, 1:] == sorted_[:, :-1]).all(axis=0)
-    if not same.any():
-        return None
-    offset, ordinal = sorted_[:, int(np.argmax(same))]
-    return int(offset), int(ordinal)
+def doubled(rows: pa.Table) -> tuple[int, ...] | None:
+    """Returns the coordinates that two rows have, or None if each has its own."""
+    places = np.stack([pc.cast(rows[name], pa.int64()).to_numpy() for name in COORDINATES])
+    places = places[:, np.lexsort(places[::-1])]
+    same = (places[:, 1:] == places[:, :-1]).all(axis=0)
+    return tuple(map(int, places[:, int(np.argmax(same))])) if same.any() else None
 
 
 def stream_sums(rows: pa.RecordBatch | pa.Table) -> dict[int, OffsetSums]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.adapters.iceberg.data_file import DataFile, look_back
-from lockstep.adapters.iceberg.values import require_each_once, value_digests
+from lockstep.adapters.iceberg.values import value_digests
 from lockstep.core.errors import BadData
 from lockstep.engine.sinks.session import staging_session
 from lockstep.engine.sinks.spark_task import attempt_id
@@ -80,7 +80,7 @@ class TaskFiles:
         self._batch_id = batch_id
         self._open: DataFile | None = None
         self._last: int | None = None
-        self._put: dict[int, tuple[int, int]] = {}  # rows and digest of the open file, by stream
+        self._put: dict[str, int] = {}  # digests of what was written into the open file, by stream
         self.closed: list[LakeFile] = []
 
     def take(self, rows: pa.RecordBatch) -> None:
@@ -90,14 +90,10 @@ class TaskFiles:
             if held >= TASK_FILE_ROWS or (stream != self._last and held >= ALONE_ROWS):
                 self.close()
             self._last = stream
-            written = self._as_held(part)
-            for its, digest in value_digests(written, self._lake.columns).items():
-                rows_so_far, so_far = self._put.get(its, (0, 0))
-                self._put[its] = (rows_so_far + written.num_rows, so_far + digest)
             if self._open is None:
                 address = f"{self._lake.prefix}/{attempt_id()}-{len(self.closed)}-{uuid4()}.parquet"
-                self._open = DataFile(address, self._schema, self._lake.options)
-            self._open.write(written)
+                self._open = DataFile(address, self._schema, self._lake.options, self._digest)
+            self._open.write(self._as_held(part))
             reach("lake.file_open")
 
     def close(self) -> None:
@@ -108,19 +104,21 @@ class TaskFiles:
         if self._open is None:
             return
         self._open.close()
-        address, self._open = self._open.address, None
+        address, rows, self._open = self._open.address, self._open.rows, None
         reach("lake.file_closed")
-        found, places = look_back(address, self._batch_id, self._lake.columns, self._lake.options)
-        require_each_once([places], self._batch_id)
-        held = {int(stream): (sums[0], found.digests[stream]) for stream, sums in found.streams.items()}
-        if held != self._put:
-            told = ", ".join(f"stream {stream} with {rows} rows" for stream, (rows, _) in self._put.items())
+        found = look_back(address, self._batch_id, self._lake.columns, self._lake.options)
+        if (found.rows, found.digests) != (rows, self._put):
             raise BadData(
-                f"batch {self._batch_id}: {address} does not hold the values that were written: {told}",
+                f"batch {self._batch_id}: {address} does not hold the values of the {rows} rows that were written into it",
                 next_command=f"lockstep batch {self._batch_id}",
             )
         self.closed.append(found)
         self._put = {}
+
+    def _digest(self, rows: pa.RecordBatch) -> None:
+        """Adds rows to what the open file has to give back."""
+        for stream, digest in value_digests(rows, self._lake.columns).items():
+            self._put[str(stream)] = self._put.get(str(stream), 0) + digest
 
     def discard(self) -> None:
         """Takes a file away that was not closed, because its task ends here."""

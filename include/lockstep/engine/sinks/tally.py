@@ -66,7 +66,9 @@ class Tally:
         """Counts staged rows. Rejects have a `_reason`. A record of several rows counts as written once."""
         for stream, part in _by_stream(batch):
             line = self._line(stream)
-            good = part.column("_offset").filter(pc.is_null(part.column("_reason")))
+            good, reasons = part.column("_offset"), part.column("_reason")
+            if reasons.null_count < part.num_rows:
+                good = good.filter(pc.is_null(reasons))
             line["rejected"] += part.num_rows - len(good)
             line["rows"] += len(good)
             line["_written"].append(_distinct(good.to_numpy(zero_copy_only=False)))

@@ -82,10 +82,7 @@ def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Ma
 
     Files of tasks, and of an earlier try of this attempt, are looked at again, and used.
     """
-    from lockstep.adapters.iceberg.data_file import (  # noqa: PLC0415 - few pipelines have a lake table
-        look_back_at_all,
-        require_as_told,
-    )
+    from lockstep.adapters.iceberg.data_file import look_back, require_as_told  # noqa: PLC0415 - few pipelines have a lake table
     from lockstep.adapters.iceberg.folder import put_file  # noqa: PLC0415 - as above
 
     with TemporaryDirectory(prefix="lockstep-") as spool:
@@ -102,7 +99,7 @@ def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Ma
                 paths.append(f"{stem}-{number}-{uuid4()}.parquet")
                 put_file(local, paths[-1])
                 reach("lake.file_closed")
-            found[place] = [*recorded, *(file for file, _ in look_back_at_all(paths, attempt.batch_id))]
+            found[place] = [*recorded, *(look_back(path, attempt.batch_id) for path in paths)]
             if sums_of_files(found[place]) != spooled.expected:
                 raise BadData(
                     f"{folder.pipeline.name}: batch {attempt.batch_id}: the files of {tables[place].name} do not hold the "

@@ -115,15 +115,13 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
 def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> None:
     """Refuses a file of one table that is not here as its task told, and a row that two of the files hold."""
     from lockstep.adapters.iceberg.data_file import (  # noqa: PLC0415 - few pipelines have a lake table
-        look_back_at_all,
         require_as_told,
+        require_each_once,
     )
-    from lockstep.adapters.iceberg.values import require_each_once  # noqa: PLC0415 - as above
 
     files = [file for its in told.values() for file in its]
     require_as_told(files, work.batch_id)
-    shared = [file.path for file in sharing_offsets(files)]
-    require_each_once((where for _, where in look_back_at_all(shared, work.batch_id)), work.batch_id)
+    require_each_once([file.path for file in sharing_offsets(files)], work.batch_id)
 
 
 def _require_counted(work: StageWork, place: int, line: ManifestLine, held: Mapping[int, OffsetSums]) -> None:
