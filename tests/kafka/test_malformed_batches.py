@@ -16,6 +16,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.errors import BadData
+from lockstep.engine.driver_first import DriverFirst, engine_of
+from support.scenes.here import Here
 from support.servers.own_broker import OwnBroker
 from support.servers.servers import make_topic
 
@@ -87,13 +91,18 @@ def own(tmp_path_factory):
     broker.stop()
 
 
-def fill(address: str, topic: str, codec: str) -> None:
+@pytest.fixture(scope="module")
+def kafka(own):
+    """Returns the address of a separate broker instead of the session's."""
+    return own.address
+
+
+def write_batches(address: str, topic: str, codec: str) -> None:
     """Writes four batches of records."""
-    make_topic(address, topic, 1)
     for begin in range(0, 4 * EACH, EACH):
         producer = Producer({"bootstrap.servers": address, "compression.type": codec, "linger.ms": 60_000})
         for n in range(begin, begin + EACH):
-            producer.produce(topic, json.dumps({"id": f"r{n}", "pad": "x" * 50}), f"k{n}", 0)
+            producer.produce(topic, json.dumps({"id": f"r{n}", "n": n, "pad": "x" * 50}), f"k{n}", 0)
         assert producer.flush(20) == 0
 
 
@@ -114,7 +123,8 @@ def read(address: str, topics: list[str]) -> list[list]:
 def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own):
     topics = [f"{codec}-{kind}" for codec in CODECS for kind in SPOILS] + ["gzip-compressed", "zstd-compressed"]
     for topic in topics:
-        fill(own.address, topic, topic.partition("-")[0])
+        make_topic(own.address, topic, 1)
+        write_batches(own.address, topic, topic.partition("-")[0])
     spoiled: dict[str, int] = {}
     own.spoil(lambda log, topic: spoiled.update({topic: spoil_second_batch(log, topic)}), topics)
 
@@ -128,3 +138,32 @@ def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own)
 
     for topic, way, kind, is_whole, _ in read(own.address, [f"{topic}={spoiled[topic]}" for topic in topics]):
         assert (kind, is_whole) == ("read", True), f"{topic}: by {way}, records before the batch: {is_whole}"
+
+
+@pytest.mark.long
+def test_a_malformed_batch_is_skipped_and_records_before_it_are_filled(elsewhere, own, monkeypatch):
+    def by_this_process(here: Here) -> DriverFirst:
+        return engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None, lambda: pytest.fail("Spark was asked"))
+
+    monkeypatch.setattr(Here, "engine", property(by_this_process))
+    here = elsewhere()
+    topic, edges = here.drill.topic, []
+
+    def spoil(log: bytearray, _topic: str) -> None:
+        first = spoil_second_batch(log, "none-record")
+        (length,) = struct.unpack_from(">i", log, 8)
+        (length_of_second,) = struct.unpack_from(">i", log, 12 + length + 8)
+        (third,) = struct.unpack_from(">q", log, 24 + length + length_of_second)
+        edges.extend([first, third])
+
+    write_batches(own.address, topic, "none")
+    own.spoil(spoil, [topic])
+    here.at.broker = Broker(own.address)
+    first, third = edges
+    with pytest.raises(BadData, match=f"the batch of records at offset {first} cannot be read"):
+        here.run()
+    here.skip(f"0:{third}")
+    here.drain()
+    here.fill("0:0", f"0:{first}")
+    held = here.drill.ask("select _offset, id, n from public.drill order by 1")
+    assert held == [(n, f"r{n}", n) for n in (*range(first), *range(third, 4 * EACH))]
