@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka.login import login_settings
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, is_past, refuse_malformed, size_of
+from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, fetch_size, is_past, refuse_malformed, size_of
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
-from lockstep.engine.kafka_raw import by_partition, cut_large, log_place, raw_records
+from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
     from lockstep.engine.kafka_raw import Cut, GoOn, Held, Part, Place
 
+    Waiting = dict[Place, StreamRange]
+
 
 RECORDS_PER_ARROW_BATCH = 10_000  # records of an Arrow batch
 OFFSETS_READ_TOGETHER = RECORDS_PER_ARROW_BATCH  # offsets that are read together and kept until all have come
 BYTES_READ_TOGETHER = 32 * MEGABYTE  # of their records. Ranges with more are read one after another.
 FETCH_PATIENCE = 60.0  # seconds in which nothing is fetched
-FETCHED_BYTES = (MEGABYTE // 8, 4 * MEGABYTE)  # of a partition, by one answer: least and most
-# Of a record. What an answer has beyond its range is decoded in vain.
-BYTES_EXPECTED = 512
 LOOK = 0.2
 FETCH_WAIT_MS = 10  # a range's tail waits this long for bytes that will not come
 CONSUMER_SETTINGS: dict[str, Any] = {
@@ -83,9 +82,9 @@ class KafkaRanges:
         `Unreachable` if the log lacks an offset of a range, or gives nothing for a minute. Passes on errors of `go_on`.
         """
         fetched = Fetched()
-        tuning = FETCH_TUNING | {"max.partition.fetch.bytes": _fetched_bytes(ranges)}
-        settings = tuning | login_settings(self.options) | CONSUMER_SETTINGS | {"bootstrap.servers": self.bootstrap}
-        with closing(Consumer(settings | fetched.settings)) as consumer, _seldom_collected():
+        tuning = FETCH_TUNING | fetch_size(item.offsets.span for item in ranges) | login_settings(self.options)
+        settings = tuning | CONSUMER_SETTINGS | fetched.settings | {"bootstrap.servers": self.bootstrap}
+        with closing(Consumer(settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
                 yield from self._read(consumer, fetched, together, go_on)
 
@@ -103,9 +102,8 @@ class KafkaRanges:
             found = [] if first is None else [first, *consumer.consume(RECORDS_PER_ARROW_BATCH - 1, timeout=0)]
             if not found:
                 _drop_passed(consumer, waiting)
-            before = [*waiting]
             taken = self._taken(found, waiting, held, cut)
-            if waiting and (ended := [TopicPartition(*place) for place in before if place not in waiting]):
+            if waiting and (ended := [at for at in consumer.assignment() if (at.topic, at.partition) not in waiting]):
                 consumer.incremental_unassign(ended)  # else their logs go on coming while others are waited for
             if taken or fetched.has_moved():
                 heard = time.monotonic()
@@ -120,33 +118,27 @@ class KafkaRanges:
                 return
         yield held, ranges, cut
 
-    def _taken(
-        self, found: Sequence[Message], waiting: dict[Place, StreamRange], held: Held, cut: Cut
-    ) -> list[Message]:
+    def _taken(self, found: Sequence[Message], waiting: Waiting, held: Held, cut: Cut) -> list[Message]:
         """Adds records to their ranges, and removes ranges at their end from `waiting`. Returns those that it added."""
         taken: list[Message] = []
         topics = {topic for topic, _ in held}
         for at, all_ in by_partition(found, topics.pop() if len(topics) == 1 else None):
             item = waiting.get(at)
-            errors = {}
-            if any(map(Message.error, all_)):
-                errors = {place: error for place, error in enumerate(map(Message.error, all_)) if error is not None}
+            errors = errors_of(all_)
+            until = item.offsets.until_offset if item else 0  # for what was fetched past a range's end
             for place, error in errors.items():
-                if item is not None and not is_past(all_[place], item.offsets.until_offset):
+                if not is_past(all_[place], until):
                     refuse_malformed(all_[place], self.bootstrap)
                 if error.code() in FATAL_ERRORS or error.fatal():  # not the log's end, nor a broker that comes and goes
                     raise self._away(error.str(), item)
-            if item is None:  # what was fetched past a range's end
+            if item is None:
                 continue
             messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
-            until = item.offsets.until_offset
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
             cut_large(wanted, self.most, cut)
             held[at] += wanted
             taken += wanted
-            if (messages and messages[-1].offset() + 1 >= until) or any(
-                is_past(all_[place], until) for place in errors
-            ):
+            if any(is_past(all_[n], until) for n in errors) or any(is_past(each, until - 1) for each in messages[-1:]):
                 del waiting[at]
         return taken
 
@@ -159,7 +151,7 @@ class KafkaRanges:
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {self.options.hidden(what)}")
 
 
-def _drop_passed(consumer: Consumer, waiting: dict[Place, StreamRange]) -> None:
+def _drop_passed(consumer: Consumer, waiting: Waiting) -> None:
     """Drops ranges whose end the consumer has passed, even if the last records before it are invisible."""
     for place, item in list(waiting.items()):
         if _position(consumer, item) >= item.offsets.until_offset:
@@ -181,12 +173,6 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
-
-
-def _fetched_bytes(ranges: Sequence[StreamRange]) -> int:
-    """Returns the bytes of one partition that an answer may have: about those of the longest range."""
-    least, most = FETCHED_BYTES
-    return min(most, max(least, BYTES_EXPECTED * max((item.offsets.span for item in ranges), default=0)))
 
 
 def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from lockstep.adapters.kafka.reading import size_of
 from lockstep.core.records import LAST_STAMP
@@ -53,6 +53,13 @@ def without_bytes(message: Message) -> None:
 def log_place(item: StreamRange) -> Place:
     """Returns the topic and partition of a range."""
     return item.offsets.topic_partition.topic, item.offsets.topic_partition.partition
+
+
+def errors_of(messages: Sequence[Message]) -> dict[int, KafkaError]:
+    """Returns the errors among the messages, by their places."""
+    if not any(map(Message.error, messages)):
+        return {}
+    return {place: error for place, error in enumerate(map(Message.error, messages)) if error is not None}
 
 
 def by_partition(messages: Sequence[Message], topic: str | None) -> Iterable[tuple[Place, Sequence[Message]]]:

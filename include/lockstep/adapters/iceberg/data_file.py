@@ -174,7 +174,7 @@ def require_each_once(addresses: Sequence[str], batch_id: int, options: LakeOpti
 
 
 def require_as_told(files: Sequence[LakeFile], batch_id: int) -> None:
-    """Raises `BadData` unless the store has each of these files, as long as it was, with the footer of so many rows."""
+    """Raises `BadData` unless the store has each of these files, with as many bytes and rows in its footer."""
 
     def look(file: LakeFile) -> None:
         with _read_from(file.path, batch_id) as (opened, size):

@@ -1,4 +1,4 @@
-"""Digests values of rows and sums up their coordinates: alike before they are written, and in whatever file they lie later.
+"""Digests values of rows, and sums up their coordinates: alike before they are written and in whatever file they lie.
 
 Tasks use it, and have no pyiceberg.
 """

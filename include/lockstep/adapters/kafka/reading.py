@@ -13,11 +13,13 @@ from lockstep.core.errors import BadData
 from lockstep.core.records import LAST_STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from confluent_kafka import Consumer, Message
 
 INTERVAL_MS = 1_000
+LEAST_OF_PARTITION, MOST_OF_PARTITION = 2**17, 2**22  # bytes
+BYTES_EXPECTED = 512  # of a record
 # A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
 MOST_FETCHED_BYTES = 1_000_000_000
 # librdkafka names a batch of records that it cannot read. It then goes on behind it, or at an offset that does not exist.
@@ -61,6 +63,15 @@ class Fetched:
                 self._next[topic, partition] = offset
 
 
+def fetch_size(spans: Iterable[int]) -> dict[str, int]:
+    """Returns the setting for how much of a partition an answer has: about what the longest range needs.
+
+    More than that is decoded in vain.
+    """
+    size = BYTES_EXPECTED * max(spans, default=0)
+    return {"max.partition.fetch.bytes": min(MOST_OF_PARTITION, max(LEAST_OF_PARTITION, size))}
+
+
 def size_of(message: Message) -> int:
     """Returns the bytes of a record after decompression: value, key and headers."""
     headers = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in message.headers() or ())
@@ -68,7 +79,7 @@ def size_of(message: Message) -> int:
 
 
 def is_past(message: Message, until_offset: int) -> bool:
-    """Returns True for a message that stands at or behind an offset: a record, the log's end or a batch with an error."""
+    """Returns True for a record at or behind an offset. The log's end and a batch with an error have an offset, too."""
     return message.offset() is not None and message.offset() >= until_offset
 
 

@@ -107,7 +107,7 @@ def sums_of_files(files: Iterable[LakeFile]) -> dict[int, OffsetSums]:
 
 
 def sharing_offsets(files: Sequence[LakeFile]) -> list[LakeFile]:
-    """Returns the files that may hold an offset of another one, by the first and last offset of each stream in them."""
+    """Returns the files that may hold an offset of another one, by their bounds of each stream."""
     bounds = sorted(
         (stream, *its[3:], place) for place, file in enumerate(files) for stream, its in file.streams.items()
     )

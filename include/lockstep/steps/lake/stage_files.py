@@ -113,7 +113,7 @@ def read_back(work: StageWork, lines: Sequence[ManifestLine]) -> FilesOfTasks:
 
 
 def _require_seen(work: StageWork, told: Mapping[int, Sequence[LakeFile]]) -> None:
-    """Refuses a file of one table that is not here as its task told, and a row that two of the files hold."""
+    """Refuses a file that is not as its task told, and a row that two files hold."""
     from lockstep.adapters.iceberg.data_file import (  # noqa: PLC0415 - few pipelines have a lake table
         require_as_told,
         require_each_once,
