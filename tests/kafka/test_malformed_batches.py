@@ -12,16 +12,20 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
 
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import BadData
-from lockstep.engine.driver_first import DriverFirst, engine_of
+from lockstep.engine.driver_first import engine_of
 from support.scenes.here import Here
 from support.servers.own_broker import OwnBroker
 from support.servers.servers import make_topic
+
+if TYPE_CHECKING:
+    from lockstep.core.engine import Engine
 
 INCLUDE = Path(__file__).parents[2] / "include"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -142,7 +146,7 @@ def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own)
 
 @pytest.mark.long
 def test_a_malformed_batch_is_skipped_and_records_before_it_are_filled(elsewhere, own, monkeypatch):
-    def by_this_process(here: Here) -> DriverFirst:
+    def by_this_process(here: Here) -> Engine:
         return engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None, lambda: pytest.fail("Spark was asked"))
 
     monkeypatch.setattr(Here, "engine", property(by_this_process))
