@@ -129,9 +129,9 @@ MUTANTS: list[Mutant] = [
         "a store that shows each machine something else would be believed",
         (f"{OF_TASKS}test_a_task_s_file_that_the_driver_sees_otherwise_is_refused[without-a-row]",),
         Edit(
-            "steps/lake/stage_files.py",
-            "    require_as_told(files, work.batch_id)\n",
-            "",
+            "adapters/iceberg/data_file.py",
+            "if (opened.metadata.num_rows, size) == (file.rows, file.bytes):",
+            "if opened:",
         ),
         long=True,
     ),

@@ -131,7 +131,10 @@ MUTANTS = [
                 "                    pass\n",
             ),
         ),
-        (f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",),
+        (
+            f"{MALFORMED}test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none",
+            f"{MALFORMED}test_a_malformed_batch_is_skipped_and_records_before_it_are_filled",
+        ),
         (MALFORMED.removesuffix("::"),),
         long=True,
     ),
