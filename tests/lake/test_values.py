@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lockstep.adapters.iceberg import data_file, values
 from lockstep.adapters.iceberg.data_file import CutFiles
-from lockstep.adapters.iceberg.values import doubled, stream_sums, value_digests
+from lockstep.adapters.iceberg.values import doubled, is_rising, places_in, stream_sums, value_digests
 from lockstep.core.errors import BadData
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -136,8 +136,12 @@ def test_sums_are_exact_and_a_doubled_place_is_found():
         2: (1, 5, 25, 5, 5),
     }
     each = {"_ordinal": [0, 0, 1, 0], "_stream": [1, 1, 1, 2], "_offset": [3, 2, 2, 3]}
-    assert doubled(pa.table(each)) is None
-    assert doubled(pa.table(each | {"_stream": [1, 1, 1, 1], "_offset": [2, 3, 3, 2]})) == (1, 2, 0)
+    assert doubled(places_in(pa.table(each))) is None
+    assert doubled(places_in(pa.table(each | {"_stream": [1, 1, 1, 1], "_offset": [2, 3, 3, 2]}))) == (1, 2, 0)
+    rows = pa.table(each).take([1, 2, 0, 3])
+    assert is_rising(places_in(rows))
+    for order in ([0, 0, 1, 2, 3], [0, 1, 1, 2, 3], [0, 1, 2, 3, 3], [1, 0, 2, 3], [0, 2, 1, 3], [3, 0, 1, 2]):
+        assert not is_rising(places_in(rows.take(order)))
 
 
 def test_values_that_repeat_get_a_dictionary_and_all_come_back_as_they_were(tmp_path):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.iceberg.store import configured_lake, folder_command, lake_place, require_store, told
-from lockstep.adapters.iceberg.values import doubled, is_rising, stream_sums, value_digests
+from lockstep.adapters.iceberg.values import doubled, is_rising, places_in, stream_sums, value_digests
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import ROWS_PER_FILE, LakeFile, OffsetSums, add_sums
 from lockstep.core.records import COORDINATES
@@ -33,6 +33,7 @@ GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 2**20
 ROWS_PER_LOOK = 50_000
 SAMPLED_ROWS, MOST_UNIQUE = 10_000, 0.9
 READ_BACK = [*COORDINATES, "_batch"]
+NOWHERE = np.zeros((len(COORDINATES), 0), np.int64)  # the places of no row
 MOST_ASKED_AT_ONCE = 4  # files
 
 
@@ -140,20 +141,19 @@ def look_back(address: str, batch_id: int, columns: Sequence[str] = (), options:
     """
     sums: dict[int, OffsetSums] = {}
     digests: dict[int, int] = {}
-    count, rises = 0, True
+    count, rises, last = 0, True, NOWHERE
     with _read_from(address, batch_id, options) as (file, size):
         for rows in file.iter_batches(columns=None if columns else READ_BACK):
             count += rows.num_rows
             if rows.num_rows != (pc.sum(pc.equal(rows["_batch"], batch_id)).as_py() or 0):
                 raise BadData(f"batch {batch_id}: {address} holds rows of another batch")
-            rises = rises and is_rising(rows["_offset"])
+            places = np.concatenate([last, places_in(rows)], axis=1)
+            rises, last = rises and is_rising(places), places[:, -1:]
             for stream, its in stream_sums(rows).items():
-                before = sums.get(stream)
-                rises = rises and (before is None or before[4] < its[3])
-                sums[stream] = add_sums(before, its)
+                sums[stream] = add_sums(sums.get(stream), its)
             for stream, digest in value_digests(rows, columns).items() if columns else ():
                 digests[stream] = digests.get(stream, 0) + digest
-    if not rises:  # as a log delivers records with one row each
+    if not rises:  # as tasks and sorted rows do
         require_each_once([address], batch_id, options)
     streams = {str(stream): its for stream, its in sums.items()}
     hashes = {str(stream): digest for stream, digest in digests.items()}
@@ -165,8 +165,12 @@ def require_each_once(addresses: Sequence[str], batch_id: int, options: LakeOpti
     found = []
     for address in addresses:
         with _read_from(address, batch_id, options) as (file, _):
-            found.append(file.read(list(COORDINATES)).select(list(COORDINATES)))
-    if found and (twice := doubled(pa.concat_tables(found))):
+            found.append(places_in(file.read(list(COORDINATES))))
+    _refuse_twice(np.concatenate([NOWHERE, *found], axis=1), batch_id)
+
+
+def _refuse_twice(places: Any, batch_id: int) -> None:
+    if twice := doubled(places):
         raise BadData(
             f"batch {batch_id}: stream {twice[0]} offset {twice[1]} has two rows with _ordinal {twice[2]}",
             next_command=f"lockstep batch {batch_id}",
@@ -215,7 +219,7 @@ class CutFiles:
         self._batch_id, self._schema, self._open_file = batch_id, schema, open_file
         self._open = ExitStack()
         self._held = 0
-        self._last = np.zeros((len(COORDINATES), 0), np.int64)
+        self._last = NOWHERE
 
     def __enter__(self) -> Self:
         return self
@@ -236,13 +240,6 @@ class CutFiles:
 
     def _require_new_keys(self, rows: pa.RecordBatch) -> None:
         """Compares each key with the one before it, also with the last one of the rows before."""
-        columns = [pc.cast(rows.column(name), pa.int64()).to_numpy(zero_copy_only=False) for name in COORDINATES]
-        keys = np.concatenate([self._last, np.stack(columns)], axis=1)
-        same = (keys[:, 1:] == keys[:, :-1]).all(axis=0)
-        if same.any():
-            stream, offset, ordinal = keys[:, int(np.argmax(same))]
-            raise BadData(
-                f"batch {self._batch_id}: stream {stream} offset {offset} has two rows with _ordinal {ordinal}",
-                next_command=f"lockstep batch {self._batch_id}",
-            )
+        keys = np.concatenate([self._last, places_in(rows)], axis=1)
+        _refuse_twice(keys, self._batch_id)
         self._last = keys[:, -1:]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Words = np.ndarray[Any, np.dtype[np.uint64]]
     Letters = np.ndarray[Any, np.dtype[np.uint8]]
     Lengths = np.ndarray[Any, np.dtype[np.int64]]
+    Places = np.ndarray[Any, np.dtype[np.int64]]
 
 WORD = 2**63
 ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -167,14 +168,22 @@ def mixed(words: Words) -> Words:
     return words
 
 
-def is_rising(offsets: pa.Array) -> bool:
-    """Returns True if each offset is behind the one before it."""
-    return bool((np.diff(offsets.to_numpy(zero_copy_only=False)) > 0).all())
+def places_in(rows: pa.RecordBatch | pa.Table) -> Places:
+    """Returns stream, offset and ordinal of each row, as three lines of one array."""
+    return np.stack([pc.cast(rows[name], pa.int64()).to_numpy(zero_copy_only=False) for name in COORDINATES])
 
 
-def doubled(rows: pa.Table) -> tuple[int, ...] | None:
-    """Returns the coordinates that two rows have, or None if each has its own."""
-    places = np.stack([pc.cast(rows[name], pa.int64()).to_numpy() for name in COORDINATES])
+def is_rising(places: Places) -> bool:
+    """Returns True if each place is behind the one before it, in the order of streams. None is there twice then."""
+    one, next_ = places[:, :-1], places[:, 1:]
+    later = (one[1] < next_[1]) | ((one[1] == next_[1]) & (one[2] < next_[2]))
+    return bool(((one[0] < next_[0]) | ((one[0] == next_[0]) & later)).all())
+
+
+def doubled(places: Places) -> tuple[int, ...] | None:
+    """Returns a place that two rows have, or None if each has its own."""
+    if is_rising(places):
+        return None
     places = places[:, np.lexsort(places[::-1])]
     same = (places[:, 1:] == places[:, :-1]).all(axis=0)
     return tuple(map(int, places[:, int(np.argmax(same))])) if same.any() else None

@@ -92,14 +92,16 @@ def _written(at: Context, folder: PipelineFolder, attempt: AttemptId, tables: Ma
         reach("lake.prefix_made")
         found: Files = {}
         for place, (spooled, recorded) in taken.items():
-            require_as_told(recorded, attempt.batch_id)
-            paths = []
-            stem = f"{prefix_of(tables[place].location, attempt.batch_id, attempt.token)}/{place}"
-            for number, local in enumerate(() if recorded else spooled.files):
-                paths.append(f"{stem}-{number}-{uuid4()}.parquet")
-                put_file(local, paths[-1])
-                reach("lake.file_closed")
-            found[place] = [*recorded, *(look_back(path, attempt.batch_id) for path in paths)]
+            if recorded:
+                require_as_told(recorded, attempt.batch_id)
+                found[place] = recorded
+            else:
+                stem = f"{prefix_of(tables[place].location, attempt.batch_id, attempt.token)}/{place}"
+                paths = [f"{stem}-{number}-{uuid4()}.parquet" for number in range(len(spooled.files))]
+                for local, path in zip(spooled.files, paths, strict=True):
+                    put_file(local, path)
+                    reach("lake.file_closed")
+                found[place] = [look_back(path, attempt.batch_id) for path in paths]
             if sums_of_files(found[place]) != spooled.expected:
                 raise BadData(
                     f"{folder.pipeline.name}: batch {attempt.batch_id}: the files of {tables[place].name} do not hold the "
