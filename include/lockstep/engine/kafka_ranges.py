@@ -5,14 +5,22 @@ from __future__ import annotations
 import gc
 import time
 from bisect import bisect_left
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lockstep.adapters.kafka.login import login_settings
-from lockstep.adapters.kafka.reading import MOST_FETCHED_BYTES, Fetched, fetch_size, is_past, refuse_malformed, size_of
+from lockstep.adapters.kafka.reading import (
+    MOST_FETCHED_BYTES,
+    Fetched,
+    closing_soon,
+    fetch_size,
+    is_past,
+    refuse_malformed,
+    size_of,
+)
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
 from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, log_place, raw_records
@@ -84,7 +92,7 @@ class KafkaRanges:
         fetched = Fetched()
         tuning = FETCH_TUNING | fetch_size(item.offsets.span for item in ranges) | login_settings(self.options)
         settings = tuning | CONSUMER_SETTINGS | fetched.settings | {"bootstrap.servers": self.bootstrap}
-        with closing(Consumer(settings)) as consumer, _seldom_collected():
+        with closing_soon(Consumer(settings)) as consumer, _seldom_collected():
             for together in _together(ranges):
                 yield from self._read(consumer, fetched, together, go_on)
 

@@ -13,6 +13,7 @@ from lockstep.adapters.kafka.group import show_forward
 from lockstep.adapters.kafka.reading import (
     MOST_FETCHED_BYTES,
     Fetched,
+    closing_soon,
     first_stamps,
     is_past,
     moment_of_stamp,
@@ -92,13 +93,11 @@ class Broker(TopicsClient):
         """Returns the times of `first_times` for partitions of several topics."""
         if not at:
             return {}
-        consumer = self._reader(committed=committed, **GLANCE)
         try:
-            stamps = first_stamps(consumer, {(w.topic, w.partition): o for w, o in at.items()}, GLANCE_SECONDS)
+            with closing_soon(self._reader(committed=committed, **GLANCE)) as consumer:
+                stamps = first_stamps(consumer, {(w.topic, w.partition): o for w, o in at.items()}, GLANCE_SECONDS)
         except KafkaException as error:
             raise self._away(error) from None
-        finally:
-            consumer.close()
         return {
             LogPartition(*where): None if stamp is None else moment_of_stamp(stamp) for where, stamp in stamps.items()
         }
@@ -162,10 +161,10 @@ class Broker(TopicsClient):
         if from_offset >= until_offset:
             return
         fetched, where = Fetched(), TopicPartition(topic, partition, from_offset)
-        consumer = self._reader(committed=committed, **fetched.settings, **{"receive.message.max.bytes": most})
-        consumer.assign([where])
         at, waited = from_offset, 0.0
-        try:
+        limit = {"receive.message.max.bytes": most}
+        with closing_soon(self._reader(committed=committed, **fetched.settings, **limit)) as consumer:
+            consumer.assign([where])
             while waited < client.ANSWER_SECONDS:
                 found = consumer.consume(RECORDS_AT_ONCE, timeout=SECONDS_A_LOOK)
                 for message in found:
@@ -186,5 +185,3 @@ class Broker(TopicsClient):
                 f"for {client.ANSWER_SECONDS:.0f} s",
                 next_command="look at LOCKSTEP_KAFKA; for the embedded broker: lockstep dev status",
             )
-        finally:
-            consumer.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
@@ -13,11 +15,12 @@ from lockstep.core.errors import BadData
 from lockstep.core.records import LAST_STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from confluent_kafka import Consumer, Message
 
 INTERVAL_MS = 1_000
+CLOSE_SECONDS = 5.0
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 2**17, 2**22  # bytes
 BYTES_EXPECTED = 512  # of a record
 # A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
@@ -61,6 +64,20 @@ class Fetched:
                 offset = facts["next_offset"]
                 self._has_moved |= offset > self._next.get((topic, partition), offset)
                 self._next[topic, partition] = offset
+
+
+@contextmanager
+def closing_soon(consumer: Consumer) -> Iterator[Consumer]:
+    """Closes a consumer at the end of the block. Leaves one behind that does not close in `CLOSE_SECONDS`.
+
+    At a batch that it cannot read, librdkafka sometimes waits for its own thread without end.
+    """
+    try:
+        yield consumer
+    finally:
+        closer = Thread(target=consumer.close, name="closes a consumer", daemon=True)
+        closer.start()
+        closer.join(CLOSE_SECONDS)
 
 
 def fetch_size(spans: Iterable[int]) -> dict[str, int]:
