@@ -8,6 +8,7 @@ import statistics
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
@@ -39,11 +40,9 @@ class Cost:
 def cost_of_run(
     place: Place, loaded: PipelineFolder, records: int, look: Callable[[Any, Context], None] = lambda _cur, _at: None
 ) -> Cost:
-    """Returns the cost of the whole topic, by a warm session. `look` compares the rows afterwards, as a superuser."""
-    with (
-        closing(Context(place.dsn, Broker(place.bootstrap))) as at,
-        closing(psycopg2.connect(place.superuser_dsn)) as conn,
-    ):
+    """Returns the cost of the whole topic, by a warm process. `look` compares the rows afterwards, as a superuser."""
+    at = logged_in(place.dsn, place.bootstrap)
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn:
         conn.autocommit = True
         engine = SparkEngine(loaded, place.bootstrap, place.dsn)
         with conn.cursor() as cur:
@@ -56,6 +55,12 @@ def cost_of_run(
             wal = float(asked_one(cur, "select pg_current_wal_insert_lsn() - %s::pg_lsn", begun))
             look(cur, at)
     return Cost(took, report.seconds["commit"], meter.cpu * 1e6 / records, wal / records)
+
+
+@cache
+def logged_in(dsn: str, bootstrap: str) -> Context:
+    """Returns the process's connections, which it keeps from run to run, as `lockstep run --until-idle` does."""
+    return Context(dsn, Broker(bootstrap))
 
 
 def costs_in_turns(ways: Sequence[str], rounds: int, cost: Callable[[str, int], Cost]) -> dict[str, list[Cost]]:

@@ -191,16 +191,18 @@ def _require_own_backend(conn: connection, dsn: str, place: Place) -> None:
 
 def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
     with conn, conn.cursor() as cur:
-        cur.execute("; ".join(EXACT_VALUES))
-        cur.execute("set jit = off")  # compiling a statement costs more than the longest of ours
-        cur.execute(f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}")
-        # A server knows only some of these, by its version. A login's own limit would cancel each long commit again.
-        unbounded = "select set_config(name, '0', false) from pg_settings where name = any(%s)"
-        cur.execute(unbounded, (list(UNBOUNDED),))
-        for name, value in (
-            patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
-        ).items():
-            cur.execute("select set_config(%s, %s, false)", (name, str(value)))
+        # Few statements, because each is a round trip. Compiling a statement costs more than the longest of ours.
+        idle = f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}"
+        cur.execute("; ".join((*EXACT_VALUES, "set jit = off", idle)))
+        values = patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
+        # A server knows only some of the unbounded ones, by its version. A login's own limit would cancel each long
+        # commit again.
+        cur.execute(
+            "select set_config(name, value, false) from unnest(%(names)s, %(values)s) as given(name, value)"
+            " union all select set_config(name, '0', false) from unnest(%(unbounded)s) as known(name)"
+            " where current_setting(name, true) is not null",
+            {"names": [*values], "values": [*map(str, values.values())], "unbounded": list(UNBOUNDED)},
+        )
         cur.execute(
             "select current_setting('synchronous_commit') as durable,"
             " current_setting('default_transaction_isolation') as isolation,"

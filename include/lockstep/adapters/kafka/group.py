@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,11 @@ def show_forward(options: Mapping[str, Any], group: str, positions: Mapping[LogP
     # It connects to its coordinator before it knows where that is, and then pauses: 40 milliseconds less so.
     at_once = {"reconnect.backoff.ms": 1}
     consumer = Consumer(at_once | dict(options) | {"group.id": group, "enable.auto.commit": False})
+    asked = [TopicPartition(at.topic, at.partition) for at in positions]
     try:
-        before = consumer.committed([TopicPartition(at.topic, at.partition) for at in positions], timeout=seconds)
+        with suppress(KafkaException):  # a connection that is there is asked for the coordinator without a pause
+            consumer.get_watermark_offsets(asked[0], timeout=seconds)
+        before = consumer.committed(asked, timeout=seconds)
         ahead = [TopicPartition(p.topic, p.partition, positions[LogPartition(p.topic, p.partition)]) for p in before]
         ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]
         moved = consumer.commit(offsets=ahead, asynchronous=False) if ahead else []

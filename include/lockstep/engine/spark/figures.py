@@ -40,7 +40,9 @@ class Memory:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self._is_local = str(context.master).startswith("local")
-        beans = context._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]  # noqa: SLF001
+        java = context._jvm.java  # type: ignore[union-attr]  # noqa: SLF001
+        self.every_task = java.util.ArrayList()  # once: to find a name of Java takes milliseconds
+        beans = java.lang.management.ManagementFactory
         self._heap = beans.getMemoryMXBean()
         self._pools = [pool for pool in beans.getMemoryPoolMXBeans() if str(pool.getType().name()) == "HEAP"]
         self._collectors = list(beans.getGarbageCollectorMXBeans())
@@ -95,9 +97,8 @@ class Meter:
             quantiles[place] = quantile
         tracker, store = self._context.statusTracker(), _jvm_context(self._context).statusStore()
         jobs = {job for group in self.groups for job in tracker.getJobIdsForGroup(group)}
-        every_task = jvm.java.util.ArrayList()
         for stage in sorted({stage for job in jobs for stage in _items(store.job(job).stageIds())}):
-            tries = list(_items(store.stageData(stage, False, every_task, True, quantiles)))  # noqa: FBT003 - Scala's
+            tries = list(_items(store.stageData(stage, False, self._memory.every_task, True, quantiles)))  # noqa: FBT003 - Scala's
             yield from sorted(
                 (_stage(each) for each in tries if _state(each) != SKIPPED), key=lambda one: one.try_number
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lockstep.core.records import BYTES_COLUMNS, HIDDEN
-from lockstep.engine.short_way import ARROW_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
 
-SPARK_TYPES_OF_ARROW = {str(arrow): spark for spark, arrow in ARROW_TYPES.items()}
 
-
-def in_spark(schema: pa.Schema) -> str:
-    """Returns the columns of an Arrow schema in Spark's words."""
-    return ", ".join(f"{field.name} {SPARK_TYPES_OF_ARROW[str(field.type)]}" for field in schema)
+def in_spark(schema: pa.Schema) -> StructType:
+    """Returns Spark's type of rows with an Arrow schema. Words would cost a call of the JVM that parses them."""
+    return from_arrow_schema(schema)
 
 
 def with_bytes(records: DataFrame, folder: PipelineFolder) -> DataFrame:

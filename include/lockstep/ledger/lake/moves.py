@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from psycopg2.extras import Json
+from psycopg2.extras import Json, execute_batch
 
 from lockstep.core.errors import LakeMoved, Refusal
 from lockstep.core.lake.files import LakeFile, Prepared, Replaced
@@ -116,11 +116,14 @@ def insert_prefix(cur: cursor, attempt: AttemptId, place: int, location: str) ->
 
 def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[LakeFile]]) -> None:
     """Records the files that count, by place."""
+    rows = []
     for place, its in files.items():
         for file in its:
-            digests = {"columns": file.columns, "streams": file.digests} if file.of_task else None
-            facts = {"place": place, "streams": Json(file.streams), "digests": Json(digests) if digests else None}
-            cur.execute(Q["insert_file"], asdict(file) | asdict(attempt) | facts)
+            digests = Json({"columns": file.columns, "streams": file.digests}) if file.of_task else None
+            facts = {"place": place, "streams": Json(file.streams), "digests": digests}
+            rows.append(asdict(file) | asdict(attempt) | facts)
+    if rows:
+        execute_batch(cur, Q["insert_file"], rows)
 
 
 def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:

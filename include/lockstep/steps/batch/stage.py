@@ -81,18 +81,19 @@ def stage(
         make_folders(work)
         is_named = _named(at, engine, attempt, work)
         reach("stage.session_up")
-        with measured(at, engine, work):
+        with measured(at, engine, work) as ask_for_figures:
             landed = land_ranges(at, engine, folder, attempt, work, rows)
             lines = () if landed else _read(at, engine, folder, attempt, work, unit)
+            ask_for_figures()
             held = read_back(work, lines)
-        if not is_named:  # by now Spark may have been asked after all
-            _named(at, engine, attempt, work)
-        with transaction(at.conn, STAGER) as cur:
-            attempts.require_newest(cur, attempt)
-            lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
-            streams, each = [item.stream_id for item in work.ranges], found if folder.fans_out else None
-            target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines, each)
-            attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
+            if not is_named:  # by now Spark may have been asked after all
+                _named(at, engine, attempt, work)
+            with transaction(at.conn, STAGER) as cur:
+                attempts.require_newest(cur, attempt)
+                lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
+                streams, each = [item.stream_id for item in work.ranges], found if folder.fans_out else None
+                target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines, each)
+                attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
         reach("stage.done")
     return attempt
 
@@ -185,8 +186,7 @@ def _open(
 
 def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
     """Records which application reads the attempt. Returns False if there is none. May start a JVM."""
-    application = engine.application(work)
-    if application is not None:
+    if (application := engine.application(work)) is not None:
         with transaction(at.conn, STAGER) as cur:
             attempts.name_application(cur, attempt, application)
     return application is not None

@@ -35,20 +35,17 @@ def open_tables(
         return {}
     with transaction(conn, READER) as cur:
         known = {
-            place: (
-                table,
-                moves.pointer(cur, pipeline.name, table),
-                moves.last_commit(cur, table),
-                moves.other_movers(cur, table),
-            )
+            place: (table, moves.pointer(cur, pipeline.name, table), moves.last_commit(cur, table))
             for place, table in places.items()
         }
     found = {}
-    for place, (table, address, last, who) in known.items():
+    for place, (table, address, last) in known.items():
         before = (known_before or {}).get(place)
         opened = before if before and before.address == address else load_table(pipeline.name, table, address)
         found[place] = opened
         if why := foreign_state(last, opened):
+            with transaction(conn, READER) as cur:  # asked only now: the answer looks at all moves of the table
+                who = moves.other_movers(cur, table)
             raise Refusal(f"{pipeline.name}: {table} {why}: moved {who}", next_command=remedy(table, last, opened))
     return found
 
