@@ -5,6 +5,7 @@ It imports what all workers need once, before they are forked from it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -24,4 +25,5 @@ import lockstep.formats.json.columns
 import lockstep.steps.ranges.task  # noqa: F401 - imported for whoever is forked
 
 if __name__ == "__main__":
+    gc.freeze()  # else each worker would search these modules for garbage
     manager()  # type: ignore[no-untyped-call]

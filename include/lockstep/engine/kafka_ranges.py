@@ -186,10 +186,12 @@ def _seldom_collected() -> Iterator[None]:
 def _together(ranges: Sequence[StreamRange]) -> Iterator[list[StreamRange]]:
     """Groups small ranges, because each alone costs a round trip to the broker. Leaves a big one by itself."""
     some: list[StreamRange] = []
+    offsets = 0
     for item in ranges:
-        if some and sum(each.offsets.span for each in some) + item.offsets.span > OFFSETS_READ_TOGETHER:
+        offsets += item.offsets.span
+        if some and offsets > OFFSETS_READ_TOGETHER:
             yield some
-            some = []
+            some, offsets = [], item.offsets.span
         some.append(item)
     if some:
         yield some
