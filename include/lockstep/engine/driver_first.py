@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     GoOn = Callable[[], None]
 
+_Made = TypeVar("_Made")
 _Reported = TypeVar("_Reported")
 
 
@@ -51,7 +52,6 @@ def engine_of(
     def driver() -> Driver:
         from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - planning alone needs no reader
 
-        _leave_out_of_collections(Driver)
         reader = KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits.bytes)
         return Driver(folder, reader, dsn, registry() if registered_of(folder.pipeline.format) else None)
 
@@ -59,18 +59,25 @@ def engine_of(
         before_spark()
         from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - it takes longer than planning
 
-        _leave_out_of_collections(SparkEngine)
         return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry(), stager_dsn=stager_dsn)
 
-    return DriverFirst(folder, driver, spark, max_offsets)
+    return DriverFirst(folder, _then_left_out(driver), _then_left_out(spark), max_offsets)
+
+
+def _then_left_out(make: Callable[[], _Made]) -> Callable[[], _Made]:
+    """Returns a function that makes a reader and leaves what was imported for it out of garbage collections."""
+
+    def made() -> _Made:
+        reader = make()
+        _leave_out(type(reader).__name__)
+        return reader
+
+    return made
 
 
 @cache
-def _leave_out_of_collections(_reader: type) -> None:
-    """Takes the objects of this process out of Python's garbage collections, once for each reader that was imported.
-
-    Nearly all are modules, and to search them again takes up to a tenth of a second of a run.
-    """
+def _leave_out(_imported_for: str) -> None:
+    """Leaves this process's objects out, once for each reader: to search all modules again takes a tenth of a second."""
     gc.freeze()
 
 
@@ -93,8 +100,7 @@ class DriverFirst:
         self._driver: Driver | None = None
         self._spark: Engine | None = None
         self._max_offsets = max_offsets
-        self._left = False
-        self._cancelled = False
+        self._left = self._cancelled = False
 
     def route(self, ranges: Sequence[StreamRange]) -> Route:
         """Returns the way of a batch with these ranges, and why."""

@@ -168,8 +168,7 @@ def _drop_passed(consumer: Consumer, waiting: Waiting) -> None:
 
 def _position(consumer: Consumer, item: StreamRange) -> int:
     """Returns the offset behind the last consumed one, markers included. Negative before the first."""
-    where = item.offsets.topic_partition
-    return int(consumer.position([TopicPartition(where.topic, where.partition)])[0].offset)
+    return int(consumer.position([TopicPartition(*log_place(item))])[0].offset)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lockstep.core.changes.readers import Reader
 
 GROUP_SECONDS = 10.0
-CONNECT_SECONDS = 1.0
+FIRST_CONTACT_SECONDS = 1.0
 RESTING = "Empty"  # the state of a group without members
 
 
@@ -64,7 +64,7 @@ def show_forward(options: Mapping[str, Any], group: str, positions: Mapping[LogP
     asked = [TopicPartition(at.topic, at.partition) for at in positions]
     try:
         with suppress(KafkaException):  # a connection that is there is asked for the coordinator without a pause
-            consumer.get_watermark_offsets(asked[0], timeout=CONNECT_SECONDS)
+            consumer.get_watermark_offsets(asked[0], timeout=FIRST_CONTACT_SECONDS)
         before = consumer.committed(asked, timeout=seconds)
         ahead = [TopicPartition(p.topic, p.partition, positions[LogPartition(p.topic, p.partition)]) for p in before]
         ahead = [new for new, old in zip(ahead, before, strict=True) if new.offset > old.offset]

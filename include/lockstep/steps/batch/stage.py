@@ -72,9 +72,8 @@ def stage(
     Under `PerPartition` nothing is staged: the tasks commit each range, unless `whole` asks for the batch in one piece.
     Raises `Superseded` when another caller holds or has closed the batch. The offsets were fixed by plan.
     """
-    pipeline = folder.pipeline
-    columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(pipeline.targets))))
-    unit = CommitUnit.BATCH if whole else commit_unit(pipeline.guarantee)
+    columns = (engine.columns(), *(engine.columns(place) for place in range(1, len(folder.pipeline.targets))))
+    unit = CommitUnit.BATCH if whole else commit_unit(folder.pipeline.guarantee)
     attempt, work, rows = _open(at, engine, folder, batch_id, caller, columns, None if whole else unit)
     with Lease(at.dsn, attempt, engine.cancel, hands_over=caller.hands_over), failure_recorded(at, attempt):
         clear_older(at, attempt, rows.left_in)
@@ -92,7 +91,7 @@ def stage(
                 attempts.require_newest(cur, attempt)
                 lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
                 streams, each = [item.stream_id for item in work.ranges], found if folder.fans_out else None
-                target_rows.insert_target_rows(cur, attempt, pipeline.targets, streams, lines, each)
+                target_rows.insert_target_rows(cur, attempt, folder.pipeline.targets, streams, lines, each)
                 attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
         reach("stage.done")
     return attempt
