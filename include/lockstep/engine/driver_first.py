@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     GoOn = Callable[[], None]
 
-_Made = TypeVar("_Made")
 _Reported = TypeVar("_Reported")
 
 
@@ -61,24 +59,7 @@ def engine_of(
 
         return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry(), stager_dsn=stager_dsn)
 
-    return DriverFirst(folder, _then_left_out(driver), _then_left_out(spark), max_offsets)
-
-
-def _then_left_out(make: Callable[[], _Made]) -> Callable[[], _Made]:
-    """Returns a function that makes a reader and leaves what was imported for it out of garbage collections."""
-
-    def made() -> _Made:
-        reader = make()
-        _leave_out(type(reader).__name__)
-        return reader
-
-    return made
-
-
-@cache
-def _leave_out(_imported_for: str) -> None:
-    """Leaves this process's objects out, once for each reader: to search all modules again takes a tenth of a second."""
-    gc.freeze()
+    return DriverFirst(folder, driver, spark, max_offsets)
 
 
 class DriverFirst:
