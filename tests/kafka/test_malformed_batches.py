@@ -123,7 +123,7 @@ def read(address: str, topics: list[str]) -> list[list]:
         [sys.executable, "-c", READ, address, *topics],
         capture_output=True,
         text=True,
-        timeout=float(os.environ.get("RT", "240")),
+        timeout=240,
         env=os.environ | {"PYTHONPATH": str(INCLUDE)},
         check=False,
     )

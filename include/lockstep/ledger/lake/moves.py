@@ -122,8 +122,7 @@ def insert_files(cur: cursor, attempt: AttemptId, files: Mapping[int, Sequence[L
             digests = Json({"columns": file.columns, "streams": file.digests}) if file.of_task else None
             facts = {"place": place, "streams": Json(file.streams), "digests": digests}
             rows.append(asdict(file) | asdict(attempt) | facts)
-    if rows:
-        execute_batch(cur, Q["insert_file"], rows)
+    execute_batch(cur, Q["insert_file"], rows)
 
 
 def files_of_attempt(cur: cursor, attempt: AttemptId) -> dict[int, list[LakeFile]]:

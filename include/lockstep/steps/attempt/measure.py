@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import STAGER, transaction
@@ -28,18 +27,24 @@ def measured(at: Context, engine: Engine, work: StageWork) -> Iterator[Callable[
 
     Yields a function that asks for them beside the rest of the block. The engine's work must be done by then.
     """
-    with ThreadPoolExecutor(1, "figures") as beside:
-        asked: list[Future[Figures | None]] = []
+    beside = ThreadPoolExecutor(1, "figures")
+    asked: list[Future[Figures | None]] = []
 
-        def ask() -> None:
-            asked.append(beside.submit(engine.figures, work))
+    def ask() -> None:
+        asked.append(beside.submit(engine.figures, work))
 
-        try:
-            yield ask
-        except Exception:
-            _keep(at, work, asked[0].result if asked else partial(engine.figures, work))
-            raise
-        _keep(at, work, asked[0].result if asked else partial(engine.figures, work))
+    def answer() -> Figures | None:
+        return asked[0].result() if asked else engine.figures(work)
+
+    try:
+        yield ask
+    except Exception:
+        _keep(at, work, answer)
+        raise
+    else:
+        _keep(at, work, answer)
+    finally:
+        beside.shutdown(wait=False)
 
 
 def _keep(at: Context, work: StageWork, answer: Callable[[], Figures | None]) -> None:

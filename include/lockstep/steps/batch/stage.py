@@ -123,8 +123,7 @@ def _counted(
     if is_counted_here:
         lines = counted_once(lines, staged_records(cur, attempt, [*winners], places))
     staged = beside_files(staged_by_task(cur, attempt, places), held)
-    for place in places:
-        insert_files(cur, attempt, {place: [f for (at, _), its in held.items() if at == place for f in its]})
+    insert_files(cur, attempt, {at: [f for (p, _), its in held.items() if p == at for f in its] for at in places})
     by_task = staged_together(staged, lambda _, task, stream: (task, stream))
     results.insert_manifest(cur, attempt, lines, {key: its.digests for key, its in by_task.items()})
     by_stream = staged_together(staged, lambda _, task, stream: stream if task in winners else None)
