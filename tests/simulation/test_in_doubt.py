@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import replace
+from uuid import uuid4
 
 import psycopg2
 import pytest
@@ -41,6 +43,20 @@ def test_a_batch_that_was_abandoned_meanwhile_is_not_committed_again(scene, atte
     scene.abandon()
     said = told(lambda: resolve.was_committed(scene.at, attempt))
     assert said.startswith(f"Superseded: batch {attempt.batch_id} was abandoned meanwhile"), said
+
+
+def test_a_batch_that_was_abandoned_since_the_read_is_not_judged(scene):
+    scene.log.produce(0, 6)
+    attempt = scene.staged(scene.plan())
+    scene.abandon()
+    assert told(lambda: scene.validate(attempt)) == f"Superseded: batch {attempt.batch_id} is already abandoned"
+
+
+def test_an_attempt_that_the_restored_ledger_does_not_have_is_not_judged(scene):
+    scene.log.produce(0, 6)
+    attempt = scene.staged(scene.plan())
+    stranger = replace(attempt, nonce=str(uuid4()))
+    assert "was opened in another timeline: the ledger was restored" in told(lambda: scene.validate(stranger))
 
 
 def test_a_database_that_is_away_is_no_answer(scene, attempt, monkeypatch):

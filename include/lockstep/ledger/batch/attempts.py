@@ -47,7 +47,7 @@ class LockedBatch(NamedTuple):
 
 
 class NewestAttempt(NamedTuple):
-    """The attempt that has its batch's token, and its holder. `log_starts` is by stream, as text."""
+    """The attempt that has its batch's token, and its holder."""
 
     token: int
     nonce: str | None
@@ -57,7 +57,6 @@ class NewestAttempt(NamedTuple):
     dag_id: str | None
     dag_run_id: str | None
     try_number: int | None
-    log_starts: dict[str, int]
     unit: CommitUnit
     lease_is_live: bool
 
@@ -88,9 +87,13 @@ def require_same_timeline(attempt: AttemptId, nonce: str | None) -> None:
     The ledger was then restored after the attempt was opened.
     """
     if nonce != attempt.nonce:
-        raise Superseded(
-            f"attempt {attempt.token} of batch {attempt.batch_id} was opened in another timeline: the ledger was restored"
-        )
+        raise _of_another_timeline(attempt)
+
+
+def _of_another_timeline(attempt: AttemptId) -> Superseded:
+    return Superseded(
+        f"attempt {attempt.token} of batch {attempt.batch_id} was opened in another timeline: the ledger was restored"
+    )
 
 
 def newest_attempt(cur: cursor, batch_id: int) -> NewestAttempt | None:
@@ -100,10 +103,16 @@ def newest_attempt(cur: cursor, batch_id: int) -> NewestAttempt | None:
     return as_type(NewestAttempt, row, state=AttemptState, unit=CommitUnit) if row else None
 
 
-def log_starts_before(cur: cursor, batch_id: int) -> dict[int, int]:
-    """Returns, per stream, the log's start from before the newest attempt's read."""
-    cur.execute(Q["newest_attempt"], {"batch_id": batch_id})
-    return {int(stream): start for stream, start in one(cur).log_starts.items()}
+def log_starts_before(cur: cursor, attempt: AttemptId) -> dict[int, int]:
+    """Returns, per stream, the log's start from before the attempt's read.
+
+    Raises `Superseded` if the ledger, restored since, does not have the attempt.
+    """
+    cur.execute(Q["log_starts_before"], asdict(attempt))
+    row = maybe(cur)
+    if row is None:
+        raise _of_another_timeline(attempt)
+    return {int(stream): start for stream, start in row.log_starts.items()}
 
 
 @dataclass(frozen=True, slots=True)

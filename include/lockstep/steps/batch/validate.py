@@ -49,14 +49,14 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             _judge_committed(at, folder, attempt)
             reach("validate.after")
             return
-        after = log_starts(at, folder.pipeline, attempt.batch_id, after_read=True)
+        after = log_starts(at, folder.pipeline, attempt.batch_id, read_by=attempt)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
             require_same_definition(cur, attempt, folder)
             totals = results.stream_totals(cur, attempt)
             rows, targets = sum(total.rows for total in totals), folder.pipeline.targets
             require_target_rows(cur, attempt, targets, rows, rows_in_files(cur, attempt, targets), BadData)
-            before = attempts.log_starts_before(cur, attempt.batch_id)
+            before = attempts.log_starts_before(cur, attempt)
             hidden = hidden_rows(cur, attempt)
         suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
         suite = judge_events(at, folder.pipeline, attempt, suite)
