@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -114,8 +115,10 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
         produce(name, map(record, range(300)), partition=partition)
     produce(name, [BAD], partition=2)
     made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
-    before = []
+    before, files = [], []
     monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", 300)
+    made_file = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **how: files.append(made_file(**how)) or files[-1])
     spark = spark_of(made)()
     read = spark.read
 
@@ -127,6 +130,7 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
     made.run(driver_first(made, lambda: spark))
 
     assert sorted(before) == [(0,)]  # the second would have been committed when the third began
+    assert [file.closed for file in files] == [True, True]  # the second's rows are given up, and deleted at once
     assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(901, 900, 1)]
     assert made.violations() == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -44,14 +44,15 @@ class RangeRows:
 
     def commit(self, line: ManifestLine) -> RangeOutcome:
         """Commits the range with its manifest line, after all rows are taken."""
-        if self._spool is None:
-            return self._session.commit(line)
-        with ExitStack() as spools:
-            spools.enter_context(closing(self._spool))
-            if self._bytes is None:
-                return self._session.commit(line, self._spool.pieces)
-            spools.enter_context(closing(self._bytes))
-            return self._session.commit(line, self._spool.pieces, self._bytes.pieces)
+        with closing(self):
+            rows = self._spool.pieces if self._spool else None
+            kept = self._bytes.pieces if self._bytes else None
+            return self._session.commit(line, rows, kept)
+
+    def close(self) -> None:
+        """Deletes the rows that are kept."""
+        for spool in filter(None, (self._spool, self._bytes)):
+            spool.close()
 
     def _keep(self, spool: Spool, good: pa.RecordBatch) -> None:
         batch = pa.repeat(pa.scalar(self._batch_id, pa.int64()), good.num_rows)

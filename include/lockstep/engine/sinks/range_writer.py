@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class RangeWriter:
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commits decoded records, for a pipeline without a transform. A range ends where the next one begins."""
-        with self.task.session() as session:
+        with self.task.session() as session, ExitStack() as at_hand:
             under_way: _Range | None = None
             seen: set[int] = set()
             for stream_id, part in rows_by_stream(join_decoded(_reading_on(session, batches))):
@@ -89,7 +90,8 @@ class RangeWriter:
                     if stream_id in seen:
                         raise BadData(f"stream {stream_id}: its records did not come one after another")
                     seen.add(stream_id)
-                    under_way = self._begun(session, stream_id)
+                    at_hand.close()
+                    under_way = at_hand.enter_context(closing(self._begun(session, stream_id)))
                 under_way.take(part)
 
     def intake(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -111,14 +113,14 @@ class RangeWriter:
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commits the transform's rows and the rows kept by the intake, after all of the task's input."""
-        with self.task.session() as session:
+        with self.task.session() as session, ExitStack() as at_hand:
             under_way: dict[int, _Range] = {}
             ended = False
             for stream_id, part in rows_by_stream(_reading_on(session, batches)):
                 if ended := stream_id == END:
                     continue
                 if stream_id not in under_way:
-                    under_way[stream_id] = self._begun(session, stream_id)
+                    under_way[stream_id] = at_hand.enter_context(closing(self._begun(session, stream_id)))
                 under_way[stream_id].take(as_staged(part))
             if not ended:
                 return
@@ -190,6 +192,11 @@ class _Range:
         for batch in aside:
             self.take(batch.select([name for name in batch.schema.names if name not in NOT_STAGED]))
         return self._rows.commit(_line(self._tally.lines(), delivered))
+
+    def close(self) -> None:
+        """Deletes rows that were not committed."""
+        if self._rows is not None:
+            self._rows.close()
 
 
 def _line(staged: pa.RecordBatch, delivered: pa.RecordBatch | None) -> ManifestLine:
