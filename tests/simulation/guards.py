@@ -53,18 +53,20 @@ def _only_lock(cur, attempt) -> None:
     attempts.lock_batch(cur, attempt.batch_id)
 
 
-def _log_starts_unseen(at, _pipeline, batch_id: int, *, after_read: bool) -> dict[int, int]:  # noqa: ARG001
+def _log_starts_unseen(at, _pipeline, batch_id: int, *, read_by: Any) -> dict[int, int]:  # noqa: ARG001
     view = at.broker.view("house.v1")
     with at.conn, at.conn.cursor() as cur:
-        ranges = attempts.ranges_to_read(cur, batch_id)
+        ranges, _ = attempts.ranges_and_logs(cur, batch_id)
     return {r.stream_id: view.bounds[r.offsets.topic_partition.partition].log_start for r in ranges}
 
 
 def _any_log(scene: Scene, monkeypatch: MonkeyPatch) -> None:
-    def today(_cur: Any, _batch: int) -> dict[str, set[tuple[str, str]]]:
-        return {scene.log.topic: {(scene.log.cluster_id, scene.log.topic_id)}}
+    planned = attempts.ranges_and_logs
 
-    monkeypatch.setattr(attempts, "logs", today)
+    def today(cur: Any, batch: int) -> Any:
+        return planned(cur, batch)[0], {scene.log.topic: {(scene.log.cluster_id, scene.log.topic_id)}}
+
+    monkeypatch.setattr(attempts, "ranges_and_logs", today)
 
 
 class _Blind:

@@ -161,23 +161,22 @@ def open_attempt(
     return attempt
 
 
-def ranges_to_read(cur: cursor, batch_id: int) -> tuple[StreamRange, ...]:
-    """Returns the ranges that the batch still has to read: those without a commit row."""
-    return stream_ranges(uncommitted(cur, batch_id))
-
-
 def lane_of(cur: cursor, batch_id: int) -> Lane:
     """Returns the batch's lane, which never changes."""
     cur.execute(Q["lane_of"], {"batch_id": batch_id})
     return Lane(one(cur).lane)
 
 
-def logs(cur: cursor, batch_id: int) -> dict[str, set[tuple[str, str]]]:
-    """Returns, per topic, the (cluster id, topic id) of each uncommitted stream: one, unless the ledger is wrong."""
-    found: dict[str, set[tuple[str, str]]] = {}
-    for row in uncommitted(cur, batch_id):
-        found.setdefault(row.topic, set()).add((row.cluster_id, row.topic_id))
-    return found
+def ranges_and_logs(cur: cursor, batch_id: int) -> tuple[tuple[StreamRange, ...], dict[str, set[tuple[str, str]]]]:
+    """Returns the ranges that the batch still has to read, and the logs of their topics, as of one moment.
+
+    A log is a (cluster id, topic id). A topic has one, unless the ledger is wrong.
+    """
+    logs: dict[str, set[tuple[str, str]]] = {}
+    rows = uncommitted(cur, batch_id)
+    for row in rows:
+        logs.setdefault(row.topic, set()).add((row.cluster_id, row.topic_id))
+    return stream_ranges(rows), logs
 
 
 def renew_lease(cur: cursor, attempt: AttemptId) -> bool:

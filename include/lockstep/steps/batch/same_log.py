@@ -29,8 +29,7 @@ def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, read_by: Attem
     the log was read there, and must still be in it.
     """
     with transaction(at.conn, READER) as cur:
-        ranges = attempts.ranges_to_read(cur, batch_id)
-        planned_on = attempts.logs(cur, batch_id)
+        ranges, planned_on = attempts.ranges_and_logs(cur, batch_id)
         epochs = planned_epochs(cur, batch_id)
         before = attempts.log_starts_before(cur, read_by) if read_by and ranges else {}
     if not ranges:

@@ -36,7 +36,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
     with transaction(at.conn, STAGER) as cur:
         attempts.require_newest(cur, attempt)  # another one may have committed these ranges meanwhile
         lane = attempts.lane_of(cur, attempt.batch_id)
-        logs = attempts.logs(cur, attempt.batch_id)
+        _, logs = attempts.ranges_and_logs(cur, attempt.batch_id)
         epochs = planned_epochs(cur, attempt.batch_id)
         starts = attempts.log_starts_before(cur, attempt)
     task = RangesOfAttempt(
