@@ -79,7 +79,7 @@ ACTS = {
     "begins": begins,
     "abandons": lambda world: world.abandon(),
     "skips": lambda world: world.skip({0: world.log.parts[0].stable_end}),
-    "replays": lambda world: world.redo("replay", {0: 0}, None, owner="another", take_over=True),
+    "replays": lambda world: world.redo("replay", {0: 0}, {0: 10}, owner="another", take_over=True),
     "keeps up": lambda world: world.reap(),
     "deletes records": lambda world: world.log.trim(0, world.log.parts[0].stable_end - 1),
     "adds a partition": lambda world: world.log.grow(1),
@@ -100,7 +100,7 @@ KINDS = {
 }
 RUNS = {
     "live": lambda world: world.once(take_over=True),
-    "replay": lambda world: world.redo("replay", {0: 0, 1: 0}, None, take_over=True),
+    "replay": lambda world: world.redo("replay", {0: 0, 1: 0}, {0: 10, 1: 10}, take_over=True),
 }
 OFTEN = {("appended", act, "live") for act in ACTS} | {(kind, "takes over", "live") for kind in KINDS}
 EACH = [

@@ -166,7 +166,7 @@ def _open(
         rows = replace(rows, because="; ".join(filter(None, (rows.because, lake.because))))
         if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:
             end_older(cur, batch_id)
-        ranges, _ = attempts.ranges_and_logs(cur, batch_id)
+        (ranges, _), planned_at = attempts.ranges_and_logs(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)
         route = engine.route(ranges).begun_in(archived).also(rows.because)
         how = attempts.Opening(starts, installed_version() or "not installed", route, unit)
@@ -177,9 +177,7 @@ def _open(
             hidden.hide(cur, attempt, rows.rows_table, rows.hidden_in)
             if folder.quarantines and (folder.transform is not None or rows.rows_table):
                 create_raw(cur, attempt, of_tasks=rows.rows_table is not None)
-        work = StageWork(
-            name, batch_id, attempt.token, ranges, first, tuple(beside), batch.planned_at.astimezone(UTC), attempt.nonce
-        )
+        work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
         work = begin_files(cur, work, tables) if lake.by_tasks else work
     return attempt, replace(work, archived=archived), rows
 
