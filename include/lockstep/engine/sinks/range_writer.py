@@ -90,7 +90,7 @@ class RangeWriter:
                     if stream_id in seen:
                         raise BadData(f"stream {stream_id}: its records did not come one after another")
                     seen.add(stream_id)
-                    at_hand.close()
+                    at_hand.close()  # the range before is committed
                     under_way = at_hand.enter_context(closing(self._begun(session, stream_id)))
                 under_way.take(part)
 
