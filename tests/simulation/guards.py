@@ -53,7 +53,7 @@ def _only_lock(cur, attempt) -> None:
     attempts.lock_batch(cur, attempt.batch_id)
 
 
-def _log_starts_unseen(at, _pipeline, batch_id: int, *, read_by: Any) -> dict[int, int]:  # noqa: ARG001
+def _log_starts_unseen(at, _pipeline, batch_id: int, _before: Any) -> dict[int, int]:
     view = at.broker.view("house.v1")
     with at.conn, at.conn.cursor() as cur:
         ranges, _ = attempts.ranges_and_logs(cur, batch_id)

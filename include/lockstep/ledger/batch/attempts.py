@@ -57,8 +57,14 @@ class NewestAttempt(NamedTuple):
     dag_id: str | None
     dag_run_id: str | None
     try_number: int | None
-    unit: CommitUnit
     lease_is_live: bool
+
+
+class Opened(NamedTuple):
+    """The facts that an attempt opened with: the unit of a commit, and each stream's log start before the read."""
+
+    unit: CommitUnit
+    log_starts: dict[int, int]
 
 
 def lock_batch(cur: cursor, batch_id: int) -> LockedBatch:
@@ -100,19 +106,19 @@ def newest_attempt(cur: cursor, batch_id: int) -> NewestAttempt | None:
     """Returns the attempt that has the batch's token, or None before the first attempt."""
     cur.execute(Q["newest_attempt"], {"batch_id": batch_id})
     row = maybe(cur)
-    return as_type(NewestAttempt, row, state=AttemptState, unit=CommitUnit) if row else None
+    return as_type(NewestAttempt, row, state=AttemptState) if row else None
 
 
-def log_starts_before(cur: cursor, attempt: AttemptId) -> dict[int, int]:
-    """Returns, per stream, the log's start from before the attempt's read.
+def opened(cur: cursor, attempt: AttemptId) -> Opened:
+    """Returns the facts that an attempt opened with, whether or not it is still its batch's newest.
 
     Raises `Superseded` if the ledger, restored since, does not have the attempt.
     """
-    cur.execute(Q["log_starts_before"], asdict(attempt))
+    cur.execute(Q["opened"], asdict(attempt))
     row = maybe(cur)
     if row is None:
         raise _of_another_timeline(attempt)
-    return {int(stream): start for stream, start in row.log_starts.items()}
+    return Opened(CommitUnit(row.unit), {int(stream): start for stream, start in row.log_starts.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from lockstep.batch where batch_id = %(batch_id)s for no key update
 
 -- name: newest_attempt
 -- The attempt whose token is the batch's, whose it is, and whether somebody holds it.
-select a.token, a.nonce::text, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number, a.unit,
+select a.token, a.nonce::text, a.state, a.error, a.owner, a.dag_id, a.dag_run_id, a.try_number,
     a.closed_at is null and a.lease_until > clock_timestamp() as lease_is_live
 from lockstep.attempt a join lockstep.batch b using (batch_id, token) where b.batch_id = %(batch_id)s
 
--- name: log_starts_before
--- The log's starts that an attempt opened with, whether or not it is still its batch's newest.
-select log_starts from lockstep.attempt where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid
+-- name: opened
+-- The facts that an attempt opened with, whether or not it is still its batch's newest.
+select unit, log_starts from lockstep.attempt where batch_id = %(batch_id)s and token = %(token)s and nonce is not distinct from %(nonce)s::uuid
 
 -- name: lane_of
 -- Why a batch exists.

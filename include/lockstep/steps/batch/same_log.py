@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import LogView, StreamRange
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.staging import AttemptId
     from lockstep.steps.context import Context
 
 
-def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, read_by: AttemptId | None = None) -> dict[int, int]:
+def log_starts(
+    at: Context, pipeline: Pipeline, batch_id: int, before: Mapping[int, int] | None = None
+) -> dict[int, int]:
     """Returns every stream's log start from the broker. Callers ask right before and right after the read.
 
-    After the read, they name the attempt that read it. Raises `Refusal`, naming partition and offsets, when a range
-    cannot be (or could not have been) read whole. The archive may hold what the log has no more. A range that began in
-    the log was read there, and must still be in it.
+    After the read, they give the log starts from `before` it. Raises `Refusal`, naming partition and offsets, when a
+    range cannot be (or could not have been) read whole. The archive may hold what the log has no more. A range that began
+    in the log was read there, and must still be in it.
     """
     with transaction(at.conn, READER) as cur:
         ranges, planned_on = attempts.ranges_and_logs(cur, batch_id)
         epochs = planned_epochs(cur, batch_id)
-        before = attempts.log_starts_before(cur, read_by) if read_by and ranges else {}
     if not ranges:
         return {}  # all of it is committed
     view = whole = view_of_topics(at.broker, planned_on)
@@ -40,7 +40,7 @@ def log_starts(at: Context, pipeline: Pipeline, batch_id: int, *, read_by: Attem
             whole = with_archive(cur, pipeline, view)
     starts = {}
     for item in ranges:
-        seen = view if began_in_log(item, before) else whole
+        seen = view if began_in_log(item, before or {}) else whole
         log = planned_on[item.offsets.topic_partition.topic]
         starts[item.stream_id] = require_same_log(seen, log, item, batch_id, pipeline.name)
     for item in ranges:

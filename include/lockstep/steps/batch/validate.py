@@ -45,18 +45,19 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
     the process that commits.
     """
     with Lease(at.dsn, attempt, hands_over=hands_over), failure_recorded(at, attempt, but=TRY_AGAIN):
-        if _is_by_stream(at, attempt):
+        with transaction(at.conn, STAGER) as cur:
+            opened = attempts.opened(cur, attempt)
+        if opened.unit == CommitUnit.STREAM:
             _judge_committed(at, folder, attempt)
             reach("validate.after")
             return
-        after = log_starts(at, folder.pipeline, attempt.batch_id, read_by=attempt)
+        after = log_starts(at, folder.pipeline, attempt.batch_id, opened.log_starts)
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)  # the staging of a superseded attempt may be gone
             require_same_definition(cur, attempt, folder)
             totals = results.stream_totals(cur, attempt)
             rows, targets = sum(total.rows for total in totals), folder.pipeline.targets
             require_target_rows(cur, attempt, targets, rows, rows_in_files(cur, attempt, targets), BadData)
-            before = attempts.log_starts_before(cur, attempt)
             hidden = hidden_rows(cur, attempt)
         suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
         suite = judge_events(at, folder.pipeline, attempt, suite)
@@ -65,7 +66,7 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             attempts.require_newest(cur, attempt)
             if suite.violators and not refusals:
                 totals = _put_aside(cur, folder, attempt, totals, suite.violators, hidden)
-            starts = {stream: (before[stream], start) for stream, start in after.items()}
+            starts = {stream: (opened.log_starts[stream], start) for stream, start in after.items()}
             results.insert_results(cur, attempt, totals, starts)
             name = folder.expectations.get("name") if folder.expectations else None
             result = suite.document | {"refusals": refusals, "quarantined": sum(t.quarantined for t in totals)}
@@ -79,12 +80,6 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
                 f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
                 next_command=f"lockstep batch {attempt.batch_id}",
             )
-
-
-def _is_by_stream(at: Context, attempt: AttemptId) -> bool:
-    with transaction(at.conn, STAGER) as cur:
-        newest = attempts.newest_attempt(cur, attempt.batch_id)
-    return bool(newest and newest.unit == CommitUnit.STREAM)
 
 
 def _judge_committed(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:

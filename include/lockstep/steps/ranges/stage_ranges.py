@@ -38,7 +38,7 @@ def commit_ranges(at: Context, engine: Engine, folder: PipelineFolder, attempt: 
         lane = attempts.lane_of(cur, attempt.batch_id)
         _, logs = attempts.ranges_and_logs(cur, attempt.batch_id)
         epochs = planned_epochs(cur, attempt.batch_id)
-        starts = attempts.log_starts_before(cur, attempt)
+        starts = attempts.opened(cur, attempt).log_starts
     task = RangesOfAttempt(
         dsn=at.dsn,
         broker=at.broker,
