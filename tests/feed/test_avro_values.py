@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from fastavro import parse_schema, schemaless_reader
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from feed.sending import Sending, read_topic, sent_to
 from lockstep.adapters.postgres import OWNER, transaction
@@ -16,7 +20,9 @@ from lockstep.core.errors import BadDefinition, Refusal, Unreachable
 from lockstep.core.feed.avro import TableColumn, first_difference, schema_of_feed
 from lockstep.core.pipeline.definition import Avro
 from lockstep.core.registry import registry as registry_of
+from lockstep.ledger.feed import outgoing
 from lockstep.ledger.feed.make import follow
+from lockstep.steps.feed import relay
 from lockstep.steps.feed.values import register_schemas
 from support.fakes.registry import a_registry
 
@@ -123,6 +129,33 @@ def test_a_value_that_avro_does_not_hold_stops_the_relay_with_its_change_and_col
     stopped = here.relay().stopped
     assert "change 1: column price is NaN, which no Avro value of numeric(30,12) holds" in stopped.reason
     assert here.knows()[0] == 0, "both changes are one transaction"
+
+
+class LateFetches(ThreadPoolExecutor):
+    """Fetches rows as a thread does that had begun to, but gets the connection only when the transaction has ended."""
+
+    def submit(self, fetch: Any, /, *_args: Any, **_settings: Any) -> Any:
+        def late():
+            until, conn = time.monotonic() + 0.2, fetch.__self__.connection
+            while conn.info.transaction_status != TRANSACTION_STATUS_IDLE and time.monotonic() < until:
+                time.sleep(0.001)
+            with conn.cursor() as cur:
+                cur.execute("fetch forward 2 from outgoing")
+                return cur.fetchall()
+
+        return super().submit(late)
+
+
+def test_rows_that_are_fetched_late_are_waited_for_when_a_value_is_refused_or_does_not_fit(sending, monkeypatch):
+    monkeypatch.setattr(outgoing, "ThreadPoolExecutor", LateFetches)
+    monkeypatch.setattr(outgoing, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(relay, "MOST_SENT_BYTES", 500)  # two changes
+    here = sending()
+    for n in range(6):
+        here.change((f"a{n}", n))
+    assert (here.relay().sent, here.knows()[0]) == (6, 6)
+    here.change(("b", 1, "NaN"))
+    assert "change 6: column price is NaN" in here.relay().stopped.reason
 
 
 def test_without_a_registry_or_an_answer_nothing_is_sent(sending, registry):

@@ -38,11 +38,19 @@ FIRST_STAMP = 1_700_000_000_000
 READ = """
 import json, sys, time
 from lockstep.engine import kafka_ranges
+from lockstep.adapters.kafka import client
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 kafka_ranges.FETCH_PATIENCE = 2.0
-address, ways, topics = sys.argv[1], ("task", "verify"), sys.argv[2:]
+address, late, ways, topics = sys.argv[1], float(sys.argv[2]), ("task", "verify"), sys.argv[3:]
+
+class Late(kafka_ranges.Consumer):
+    def consume(self, *args, **settings):
+        time.sleep(late)
+        return super().consume(*args, **settings)
+
+kafka_ranges.Consumer = client.Consumer = Late
 
 def read(way, topic, until):
     if way == "verify":
@@ -117,10 +125,13 @@ def write_batches(address: str, topic: str, codec: str) -> None:
         assert producer.flush(20) == 0
 
 
-def read(address: str, topics: list[str]) -> list[list]:
-    """Returns what a process of each way says of topics, each with the offset that it reads to."""
+def read(address: str, topics: list[str], late: float = 0.0) -> list[list]:
+    """Returns what a process of each way says of topics, each with the offset that it reads to.
+
+    A process that is `late`, by so many seconds, finds the error together with the records before it.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", READ, address, *topics],
+        [sys.executable, "-c", READ, address, str(late), *topics],
         capture_output=True,
         text=True,
         timeout=240,
@@ -147,7 +158,8 @@ def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own)
         assert "lockstep skip NAME --to 0:OFFSET --reason ..." in said
         assert seconds < 30, (topic, way)
 
-    for topic, way, kind, is_whole, _ in read(own.address, [f"{topic}={spoiled[topic]}" for topic in topics]):
+    before = [f"{topic}={spoiled[topic]}" for topic in topics]
+    for topic, way, kind, is_whole, _ in [*read(own.address, before), *read(own.address, before, late=0.1)]:
         assert (kind, is_whole) == ("read", True), f"{topic}: by {way}, records before the batch: {is_whole}"
 
 

@@ -105,7 +105,7 @@ MUTANTS: list[Mutant] = [
         "a range that began in the log is whole by the archive",
         "its reader may have missed what the log lost meanwhile",
         (BEGAN,),
-        Edit("steps/batch/same_log.py", "seen = view if began_in_log(item, before) else whole", "seen = whole"),
+        Edit("steps/batch/same_log.py", "seen = view if began_in_log(item, before or {}) else whole", "seen = whole"),
         long=True,
     ),
     one(

@@ -135,6 +135,8 @@ class KafkaRanges:
             errors = errors_of(all_)
             until = item.offsets.until_offset if item else 0  # for what was fetched past a range's end
             for place, error in errors.items():
+                if _is_read(all_[:place], until) or (item is None and at in held):
+                    break  # what comes behind a range's end does not concern it
                 if not is_past(all_[place], until):
                     refuse_malformed(all_[place], self.bootstrap)
                 if error.code() in FATAL_ERRORS or error.fatal():  # not the log's end, nor a broker that comes and goes
@@ -157,6 +159,11 @@ class KafkaRanges:
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {self.options.hidden(what)}")
+
+
+def _is_read(before: Sequence[Message], until: int) -> bool:
+    """Returns True if the last message before an error is the range's last one, or something behind it."""
+    return any(is_past(each, until if each.error() else until - 1) for each in before[-1:])
 
 
 def _drop_passed(consumer: Consumer, waiting: Waiting) -> None:

@@ -176,6 +176,8 @@ class Broker(TopicsClient):
                     if message.error():
                         return
                     yield message
+                    if is_past(message, until_offset - 1):
+                        return
                 at = consumer.position([where])[0].offset
                 if at >= until_offset:
                     return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -95,7 +96,8 @@ class Outgoing:
         with cur.connection.cursor(name="outgoing") as portion:
             cur.execute("set local enable_bitmapscan = off")  # an image's index has the order of the changes
             portion.execute(self._query(), {"target": self.target, "begin": begin, "until": until})
-            yield from self._made(self._in_order(portion))
+            with closing(self._in_order(portion)) as rows:  # before the cursor is, also behind a row that is refused
+                yield from self._made(rows)
 
     def number_of_erased(self, cur: cursor, begin: int, until: int) -> int:
         """Returns how many of the changes in [begin, until) an erasure has made blank."""
