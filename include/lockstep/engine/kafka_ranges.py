@@ -23,7 +23,7 @@ from lockstep.adapters.kafka.reading import (
 )
 from lockstep.core.errors import Unreachable
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
-from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, log_place, raw_records
+from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, is_read, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,10 +132,12 @@ class KafkaRanges:
         topics = {topic for topic, _ in held}
         for at, all_ in by_partition(found, topics.pop() if len(topics) == 1 else None):
             item = waiting.get(at)
+            if item is None and at in held:
+                continue  # it has been read to its end
             errors = errors_of(all_)
             until = item.offsets.until_offset if item else 0  # for what was fetched past a range's end
             for place, error in errors.items():
-                if _is_read(all_[:place], until) or (item is None and at in held):
+                if is_read(all_[:place], until):
                     break  # what comes behind a range's end does not concern it
                 if not is_past(all_[place], until):
                     refuse_malformed(all_[place], self.bootstrap)
@@ -159,11 +161,6 @@ class KafkaRanges:
     def _away(self, what: str, item: StreamRange | None) -> Unreachable:
         which = str(item.offsets) if item else "the topic"
         return Unreachable(f"{which} could not be read from Kafka at {self.bootstrap}: {self.options.hidden(what)}")
-
-
-def _is_read(before: Sequence[Message], until: int) -> bool:
-    """Returns True if the last message before an error is the range's last one, or something behind it."""
-    return any(is_past(each, until if each.error() else until - 1) for each in before[-1:])
 
 
 def _drop_passed(consumer: Consumer, waiting: Waiting) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
-from lockstep.adapters.kafka.reading import size_of
+from lockstep.adapters.kafka.reading import is_past, size_of
 from lockstep.core.records import LAST_STAMP
 from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
@@ -60,6 +60,11 @@ def errors_of(messages: Sequence[Message]) -> dict[int, KafkaError]:
     if not any(map(Message.error, messages)):
         return {}
     return {place: error for place, error in enumerate(map(Message.error, messages)) if error is not None}
+
+
+def is_read(before: Sequence[Message], until: int) -> bool:
+    """Returns True if the last message before an error is the range's last one, or something behind it."""
+    return any(is_past(each, until if each.error() else until - 1) for each in before[-1:])
 
 
 def by_partition(messages: Sequence[Message], topic: str | None) -> Iterable[tuple[Place, Sequence[Message]]]:
