@@ -64,7 +64,7 @@ def plain_parquet(place: Place, loaded: PipelineFolder, topic: str, folder: Path
         begin = time.perf_counter()
         ranges = _ranges(place, topic, partitions)
         read = KafkaRanges(place.bootstrap, KafkaOptions()).records
-        _, left = written(even_parts(ranges, jobs().slots()), loaded, read, writer)
+        _, left = written(even_parts(ranges, jobs().slots(), may_cut=True), loaded, read, writer)
         took = time.perf_counter() - begin
     records = sum(item.offsets.span for item in ranges)
     if left or (rows := _rows(folder)) != records:

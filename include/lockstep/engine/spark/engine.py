@@ -131,7 +131,7 @@ class SparkEngine:
             tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=may_cut)
             if is_long:
                 return self._through_source(work, tasks, writer)
-            parts, read = even_parts(work.ranges, tasks), self._reading(work).records
+            parts, read = even_parts(work.ranges, tasks, may_cut=may_cut), self._reading(work).records
             done, left = spark_short.written(parts, self._folder, read, writer, self._registry)
             return (*done, *self._through_decoder(left, read, writer)) if left else done
 

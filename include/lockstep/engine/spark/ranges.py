@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -20,33 +21,39 @@ if TYPE_CHECKING:
 
     from lockstep.core.offsets import StreamRange
 
+EVEN_ENOUGH = 1.2  # times its fair share, for the largest group of whole ranges. A piece costs a transaction.
+
 
 def groups(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
-    """Groups neighbouring whole ranges, with about as many offsets in each group. Returns at most `number` groups.
+    """Deals whole ranges to at most `number` groups, the largest first, each to the group with the fewest offsets.
 
-    No group is empty.
+    No group is empty. The last streams are not all in one group.
     """
-    whole = sum(item.offsets.span for item in ranges)
-    made: dict[int, list[StreamRange]] = {}
-    begun = 0
-    for item in ranges:
-        made.setdefault((2 * begun + item.offsets.span) * number // (2 * whole), []).append(
-            item
-        )  # where its middle lies
-        begun += item.offsets.span
-    return [tuple(group) for group in made.values()]
+    # Of equal groups, the one that was dealt to last goes first. A key by stream and offset takes rows faster at its end,
+    # so a group with all of the last streams would be done before the others.
+    dealt: list[list[int]] = [[] for _ in range(min(number, len(ranges)))]
+    waiting = [(0, 0, group) for group in range(len(dealt))]
+    for turn, place in enumerate(sorted(range(len(ranges)), key=lambda place: -ranges[place].offsets.span)):
+        offsets, _, group = heapq.heappop(waiting)
+        dealt[group].append(place)
+        heapq.heappush(waiting, (offsets + ranges[place].offsets.span, -turn, group))
+    return [tuple(ranges[place] for place in sorted(group)) for group in dealt]
 
 
-def even_parts(ranges: Sequence[StreamRange], number: int) -> list[tuple[StreamRange, ...]]:
-    """Returns groups of whole ranges, or cuts them evenly if there are fewer ranges than `number`.
+def even_parts(ranges: Sequence[StreamRange], number: int, *, may_cut: bool) -> list[tuple[StreamRange, ...]]:
+    """Returns groups of whole ranges, or cuts ranges evenly where whole ones would keep a task for clearly longer.
 
     No share has two pieces of one range, and together they are the ranges.
     """
-    if len(ranges) >= number:
-        return groups(ranges, number)
-    whole = sum(item.offsets.span for item in ranges)
+    whole, dealt = _offsets(ranges), groups(ranges, number)
+    if not may_cut or max(map(_offsets, dealt)) * number <= whole * EVEN_ENOUGH:
+        return dealt
     made = [_between(ranges, whole * n // number, whole * (n + 1) // number) for n in range(number)]
     return [share for share in made if share]
+
+
+def _offsets(ranges: Sequence[StreamRange]) -> int:
+    return sum(item.offsets.span for item in ranges)
 
 
 def _between(ranges: Sequence[StreamRange], begin: int, end: int) -> tuple[StreamRange, ...]:
