@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FEWEST = 1_000  # behind a run of so many, another one finds nothing new
 TUNING, WARMING = "tuning", "warming"
-MOST_WARM_UPS = 8
+LEAST_WARM_UPS, MOST_WARM_UPS = 4, 8  # two of the first runs may differ by little while a JVM still compiles
 WARM = 0.05  # two runs that differ by less show a JVM that compiles no more
 
 
@@ -50,12 +50,12 @@ class Ring:
     def warm(
         self, contenders: Iterable[Contender], number: int, partitions: int, most: int = MOST_WARM_UPS, *, at: int
     ) -> None:
-        """Runs each at this size until two runs in a row differ by less than 5 %, or once without a JVM."""
+        """Runs each at this size, four times or more, until the last two differ by less than 5 %. Once without a JVM."""
         topic = self.topic(number, partitions)
         for contender in contenders:
             is_jvm, seconds = contender.session not in NO_JVM, list[float]()
             bound = most if is_jvm else 1
-            while len(seconds) < bound and not is_steady(seconds):
+            while len(seconds) < bound and (len(seconds) < LEAST_WARM_UPS or not is_steady(seconds)):
                 runs = self._turn(WARMING, contender, topic, number, partitions, 0, at)
                 if not runs:
                     break

@@ -120,3 +120,29 @@ def test_a_range_is_cut_among_tasks_and_its_pieces_are_shown_together(pipeline, 
     one, other, two, another = staged.ask(COUNTS)
     assert (one, two) == (other, another)
     assert staged.violations() == cut.violations() == []
+
+
+def test_a_range_with_most_of_the_records_is_cut_though_others_have_some(pipeline, topic, produce, monkeypatch):
+    monkeypatch.setattr("lockstep.core.planning.tasks.OFFSETS_PER_TASK", 100)
+    name = topic(partitions=3)
+    produce(name, [*map(record, range(300)), BAD, *map(record, range(300, 399))], partition=0)
+    produce(name, map(record, range(399, 419)), partition=1)
+    produce(name, map(record, range(419, 439)), partition=2)
+    staged, cut = pipeline(name, COLUMNS, DDL), behind_view(pipeline(name, COLUMNS, DDL))
+
+    for made in (staged, cut):
+        made.run()
+
+    landed = (
+        "select s.partition, lower(l.offsets), upper(l.offsets), l.rows from lockstep.landed l join lockstep.stream s"
+    )
+    assert cut.ask(f"{landed} using (stream_id) order by 1, 2") == [
+        (0, 0, 220, 220),
+        (0, 220, 400, 179),
+        (1, 0, 20, 20),
+        (2, 0, 20, 20),
+    ]
+    assert sorted(n for (n,) in cut.ask(f"select n from public.{cut.name}")) == list(range(439))
+    assert rows(staged) == rows(cut)
+    assert staged.ask(COUNTS)[:3] == staged.ask(COUNTS)[3:]
+    assert staged.violations() == cut.violations() == []
