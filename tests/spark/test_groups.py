@@ -81,6 +81,10 @@ def test_a_range_with_most_of_the_records_is_cut_even_where_there_are_enough_ran
     ]
 
 
+def test_no_ranges_are_no_parts():
+    assert even_parts([], 2, may_cut=True) == []
+
+
 @given(SPANS, st.integers(1, 60))
 def test_ranges_that_commit_as_a_whole_are_cut_nowhere(spans, number):
     assert even_parts(ranges(spans), number, may_cut=False) == groups(ranges(spans), number)
