@@ -63,6 +63,16 @@ def test_shares_are_the_ranges_each_offset_once_and_no_share_has_two_pieces_of_o
             item = replace(item, offsets=replace(item.offsets, from_offset=glued.pop().offsets.from_offset))  # noqa: PLW2901 - grown
         glued.append(item)
     assert glued == ranges(spans)
+    dealt = groups(ranges(spans), number)
+    if number > len(spans):
+        sizes = [_offsets(share) for share in made]
+        assert max(sizes) - min(sizes) <= 1
+    elif max(map(_offsets, dealt)) * number <= EVEN_ENOUGH * sum(spans):
+        assert made == dealt
+
+
+def test_no_task_has_nothing_where_ranges_may_be_cut():
+    assert [_offsets(share) for share in even_parts(ranges([1_100] * 10), 11, may_cut=True)] == [1_000] * 11
 
 
 @given(SPANS, st.integers(1, 60))

@@ -46,7 +46,7 @@ def even_parts(ranges: Sequence[StreamRange], number: int, *, may_cut: bool) -> 
     No share has two pieces of one range, and together they are the ranges.
     """
     whole, dealt = _offsets(ranges), groups(ranges, number)
-    if not may_cut or max(map(_offsets, dealt), default=0) * number <= whole * EVEN_ENOUGH:
+    if not may_cut or (len(dealt) == number and max(map(_offsets, dealt)) * number <= whole * EVEN_ENOUGH):
         return dealt
     made = [_between(ranges, whole * n // number, whole * (n + 1) // number) for n in range(number)]
     return [share for share in made if share]
