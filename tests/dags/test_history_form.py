@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Param, ParamsDict  # type: ignore[attr-defined]
 from airflow.sdk.definitions.param import ParamValidationError
+from jsonschema import FormatChecker
 
 from lockstep.adapters.airflow.names import HAS_RETRY_POLICIES, AirflowFailException, not_retried
 from lockstep.airflow import door
@@ -50,6 +51,7 @@ def form(**values: Any) -> ParamsDict:
         {"action": "skip", "reason": "r", "until_time": None},
         {"reason": None, "from_offsets": None, "preview": None, "approval": None, "retry": None, "take_over": None},
         {"action": "replay", "from_offsets": ["0:0", ""]},
+        {"action": "replay", "from_time": "2026-05-01T10:00:00.000Z"},
     ],
 )
 def test_the_form_takes_what_belongs_in_it(values):
@@ -74,6 +76,19 @@ def test_the_form_takes_what_belongs_in_it(values):
 def test_the_form_itself_refuses_what_no_field_may_hold(field, value):
     with pytest.raises(ParamValidationError, match=field):
         form(**{field: value}).validate()
+
+
+@pytest.mark.parametrize("checks_formats", [True, False])
+@pytest.mark.parametrize(
+    "value", ["tomorrow", "2026-05-01", "2026-05-01T10:00Z", "2026-05-01T10:00:00", "2026-05-01 10:00:00Z"]
+)
+def test_a_moment_is_judged_alike_wherever_rfc3339_validator_is_installed_or_not(monkeypatch, checks_formats, value):
+    if not checks_formats:
+        monkeypatch.delitem(FormatChecker.checkers, "date-time")
+    for moment in ("2026-05-01T10:00:00Z", "2026-05-01T10:00:00.000Z", "2026-05-01T10:00:00+02:00"):
+        form(from_time=moment).validate()
+    with pytest.raises(ParamValidationError, match="from_time"):
+        form(from_time=value).validate()
 
 
 def is_required(param: Param) -> bool:

@@ -228,7 +228,10 @@ def test_what_contradicts_itself_is_refused_by_the_form_or_in_one_line_by_the_fi
     for form, said in (
         ({"action": "skip"}, "reason: skip is a decision: say why"),
         ({"approval": True}, "reason: an approval is asked for: say why"),
-        ({"from_time": "2026-05-02", "until_time": "2026-05-01"}, "until_time: 2026-05-01T00:00:00+00:00 is not after"),
+        (
+            {"from_time": "2026-05-02T00:00:00Z", "until_time": "2026-05-01T00:00:00Z"},
+            "until_time: 2026-05-01T00:00:00+00:00 is not after",
+        ),
     ):
         run_id = past.trigger(**form)
 
