@@ -12,7 +12,7 @@ from airflow.sdk import Param
 from lockstep.core.planning.history import HistoryAction
 
 # RFC 3339, as the form's calendar sends it. Airflow itself checks the format only where rfc3339-validator is installed.
-MOMENT = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"
+MOMENT_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"
 MORE_CHOICES = "More: offsets, one topic or partition, a batch that failed"
 OFFSETS_FIELD: dict[str, Any] = {
     "type": ["null", "array"],
@@ -116,7 +116,7 @@ def _moment(title: str, description: str) -> Param:
         default=None,
         type=["null", "string"],
         format="date-time",
-        pattern=MOMENT,
+        pattern=MOMENT_PATTERN,
         title=title,
         description=f"{description} By REST as 2026-05-01T10:00:00Z, with a zone.",
     )
