@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lockstep.core.errors import BadData
 from lockstep.core.lake.files import LakeFile
@@ -16,6 +18,7 @@ from lockstep.engine.sinks.tally import Tally, manifest_line
 from lockstep.engine.sinks.writer import portions
 
 ROWS = 50_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def told(offsets: list[int], from_offset: int) -> Digest:
@@ -48,6 +51,59 @@ def told(offsets: list[int], from_offset: int) -> Digest:
 def test_a_digest_is_exact(offsets):
     assert told(offsets, 0) == Digest.of(offsets, 0)
     assert told(offsets, offsets[0] // 2) == Digest.of(offsets, offsets[0] // 2)
+
+
+OFFSETS = st.one_of(st.integers(100, 130), st.integers(2**31, 2**31 + 9), st.integers(2**62, 2**63 - 1))
+RECORD = st.tuples(
+    st.sampled_from([3, 7, 8]),
+    OFFSETS,
+    st.one_of(st.none(), st.integers(-(2**40), 2**40)),
+    st.one_of(st.none(), st.integers(-(2**31), 2**31 - 1)),
+    st.sampled_from([None, None, "bad"]),
+)
+
+
+@given(st.lists(st.lists(RECORD, max_size=12), max_size=4))
+def test_a_tally_of_any_streams_in_any_order_is_that_of_each_record_alone(batches):
+    tally = Tally(5, dict.fromkeys((3, 7, 8), 100))
+    for rows in batches:
+        columns = list(zip(*rows, strict=True)) or [()] * 5
+        types = (pa.int32(), pa.int64(), pa.timestamp("us", "UTC"), pa.int32(), pa.string())
+        names = ("_stream", "_offset", "_timestamp", "_bytes", "_reason")
+        batch = pa.RecordBatch.from_arrays([pa.array(*each) for each in zip(columns, types, strict=True)], names)
+        tally.delivered(batch)
+        tally.staged(batch)
+    records = [record for rows in batches for record in rows]
+    lines = {line["stream_id"]: line for line in tally.lines().to_pylist()}
+    assert lines.keys() == {stream for stream, *_ in records}
+    for stream, line in lines.items():
+        own = [record[1:] for record in records if record[0] == stream]
+        offsets, good = [offset for offset, *_ in own], [offset for offset, *_, reason in own if reason is None]
+        digest = Digest.of(offsets, 100)
+        stamps = [EPOCH + timedelta(microseconds=stamp) for _, stamp, _, _ in own if stamp is not None]
+        assert line == {
+            "task": 5,
+            "stream_id": stream,
+            "delivered": len(own),
+            "written": len(set(good)),
+            "rejected": len(own) - len(good),
+            "rows": len(good),
+            "bytes": sum(~size if size < 0 else size for _, _, size, _ in own if size is not None),
+            "digest_sum": str(digest.sum),
+            "digest_squares": str(digest.squares),
+            "first_offset": min(offsets),
+            "last_offset": max(offsets),
+            "min_timestamp": min(stamps, default=None),
+            "max_timestamp": max(stamps, default=None),
+        }
+
+
+def test_a_row_without_a_stream_is_refused():
+    batch = pa.RecordBatch.from_pydict(
+        {"_stream": pa.array([7, None], pa.int32()), "_offset": [1, 2], "_reason": pa.nulls(2, pa.string())}
+    )
+    with pytest.raises(BadData, match="whose _stream is null"):
+        Tally(1, {7: 0}).staged(batch)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
         "_value": values,
         "_headers": list(map(headers_json, headers)) if any(headers) else pa.nulls(rows, pa.string()),
         "_bytes": sizes,
-        "_topic": pa.chunked_array([pa.repeat(log_place(item)[0], len(part)) for item, part in parts]).combine_chunks(),
+        "_topic": pa.array([log_place(item)[0] for item, _ in parts]).take(np.repeat(np.arange(len(parts)), each)),
         "_partition": np.repeat([item.offsets.topic_partition.partition for item, _ in parts], each),
     }
     yield pa.RecordBatch.from_pydict(arrays, schema=RAW_SCHEMA)

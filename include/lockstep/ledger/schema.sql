@@ -1701,9 +1701,14 @@ create function guard_claimed_log() returns trigger language plpgsql set search_
 declare
     wrong record;
 begin
-    select a.stream_id, a.offsets, s.start_offset, lockstep.is_replaced(s.stream_id) as replaced into wrong
-    from added a join lockstep.stream s using (stream_id)
-    where lockstep.is_replaced(s.stream_id) or lower(a.offsets) < lockstep.read_before(s.stream_id) limit 1;
+    with recreated as materialized (
+        select a.stream_id, a.offsets, s.start_offset from added a join lockstep.stream s using (stream_id)
+        where exists (
+            select from lockstep.stream o where o.pipeline = s.pipeline and o.partition = s.partition
+                and coalesce(o.first_topic, o.topic) = coalesce(s.first_topic, s.topic) and o.incarnation <> s.incarnation))
+    select r.stream_id, r.offsets, r.start_offset, lockstep.is_replaced(r.stream_id) as replaced into wrong
+    from recreated r
+    where lockstep.is_replaced(r.stream_id) or lower(r.offsets) < lockstep.read_before(r.stream_id) limit 1;
     if found and wrong.replaced then
         raise exception 'one_log: % of stream % cannot be read again: its partition has a newer incarnation',
             wrong.offsets, wrong.stream_id using errcode = '23514', constraint = 'one_log';
@@ -2151,9 +2156,13 @@ create function seal(of_pipeline text, most integer) returns integer
 declare
     last_number bigint;
     last_digest text;
-    of_link text;
     waits record;
     links int := 0;
+    places tid[];
+    batches bigint[];
+    streams int[];
+    decisions bigint[];
+    digests text[];
 begin
     perform from lockstep.pipeline where name = of_pipeline for no key update;
     select number, digest into last_number, last_digest
@@ -2163,7 +2172,10 @@ begin
         last_digest := '';
     end if;
     for waits in
-        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id
+        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id,
+            case when w.decision_id is null
+                then (select r.record from lockstep.committed_record r where r.batch_id = w.batch_id and r.stream_id = w.stream_id)
+                else (select r.record from lockstep.decided_record r where r.decision_id = w.decision_id) end as record
         from lockstep.unsealed w
         left join lockstep.commit c on c.batch_id = w.batch_id and c.stream_id = w.stream_id
         left join lockstep.batch b on b.batch_id = w.batch_id
@@ -2171,19 +2183,22 @@ begin
         where w.pipeline = of_pipeline and (w.decision_id is not null or b.state <> 'planned')
         order by coalesce(c.at, d.at), w.batch_id, w.stream_id, w.decision_id limit most
     loop
-        if waits.decision_id is null then
-            select record into strict of_link from lockstep.committed_record
-            where batch_id = waits.batch_id and stream_id = waits.stream_id;
-        else
-            select record into strict of_link from lockstep.decided_record where decision_id = waits.decision_id;
+        if waits.record is null then
+            raise exception 'batch %, stream %, decision %: there is nothing to seal', waits.batch_id, waits.stream_id, waits.decision_id
+                using errcode = 'P0002';
         end if;
-        last_number := last_number + 1;
-        last_digest := encode(sha256(convert_to(last_digest || e'\n' || of_link, 'UTF8')), 'hex');
-        insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
-        values (of_pipeline, last_number, waits.batch_id, waits.stream_id, waits.decision_id, last_digest);
-        delete from lockstep.unsealed where ctid = waits.place;
+        last_digest := encode(sha256(convert_to(last_digest || e'\n' || waits.record, 'UTF8')), 'hex');
         links := links + 1;
+        places[links] := waits.place;
+        batches[links] := waits.batch_id;
+        streams[links] := waits.stream_id;
+        decisions[links] := waits.decision_id;
+        digests[links] := last_digest;
     end loop;
+    insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
+    select of_pipeline, last_number + n.place, n.batch_id, n.stream_id, n.decision_id, n.digest
+    from unnest(batches, streams, decisions, digests) with ordinality n (batch_id, stream_id, decision_id, digest, place);
+    delete from lockstep.unsealed where ctid = any (places);
     return links;
 end $$;
 

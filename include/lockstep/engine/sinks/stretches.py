@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,9 +26,15 @@ def rows_by_stream(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.
     for batch in batches:
         if not batch.num_rows:
             continue
-        if batch.column("_stream").null_count:
-            raise BadData("the transform gives rows whose _stream is null, and every row answers for its record")
-        streams = batch.column("_stream").to_numpy(zero_copy_only=False)
+        streams = stream_column(batch)
         cuts = [0, *(np.flatnonzero(np.diff(streams)) + 1).tolist(), batch.num_rows]
         for begin, end in pairwise(cuts):
             yield int(streams[begin]), batch.slice(begin, end - begin)
+
+
+def stream_column(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
+    """Returns the stream of each row. Raises `BadData` for a row without one."""
+    if batch.column("_stream").null_count:
+        raise BadData("the transform gives rows whose _stream is null, and every row answers for its record")
+    streams: np.ndarray[Any, Any] = batch.column("_stream").to_numpy(zero_copy_only=False)
+    return streams

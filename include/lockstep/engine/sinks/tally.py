@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lockstep.core.lake.files import LakeFile
 from lockstep.core.proof.accounting import Digest, ManifestLine
-from lockstep.engine.sinks.stretches import rows_by_stream
+from lockstep.engine.sinks.stretches import stream_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import DataFrame
 
 INT64 = 2**63
+NO_STAMP = INT64 - 1  # no timestamp: the calendar ends before it
 COUNTED = {"_stream", "_offset", "_timestamp", "_bytes", "_reason"}
 
 SOURCE_LINE_SCHEMA = pa.schema(
@@ -50,28 +50,45 @@ class Tally:
 
     def delivered(self, batch: pa.RecordBatch) -> None:
         """Counts records that came from the log: `_stream, _offset, _timestamp, _bytes`."""
-        for stream, part in _by_stream(batch):
+        streams, begins, counts, batch = _by_stream(batch)
+        if not streams:
+            return
+        offsets = batch.column("_offset").to_numpy(zero_copy_only=False)
+        distances = offsets - np.repeat([self._from_offsets[stream] for stream in streams], counts)
+        sizes = _sizes(batch.column("_bytes"))
+        earliest, latest = _bounds(batch.column("_timestamp"), begins)
+        found = zip(
+            streams,
+            counts,
+            _sums(distances, begins, counts),
+            np.add.reduceat(sizes, begins).tolist(),
+            np.minimum.reduceat(offsets, begins).tolist(),
+            np.maximum.reduceat(offsets, begins).tolist(),
+            earliest,
+            latest,
+            strict=True,
+        )
+        for stream, count, (total, squares), size, first, last, least, most in found:
             line = self._line(stream)
-            offsets = part.column("_offset").to_numpy(zero_copy_only=False)
-            total, squares = _sums(offsets - self._from_offsets[stream])
-            line["delivered"] += len(offsets)
+            line["delivered"] += count
             line["digest_sum"] += total
             line["digest_squares"] += squares
-            line["bytes"] += pc.sum(_sizes(part.column("_bytes"))).as_py() or 0
-            times = pc.min_max(part.column("_timestamp")).as_py()
-            _widen(line, "first_offset", "last_offset", int(offsets.min()), int(offsets.max()))
-            _widen(line, "min_timestamp", "max_timestamp", times["min"], times["max"])
+            line["bytes"] += size
+            _widen(line, "first_offset", "last_offset", first, last)
+            _widen(line, "min_timestamp", "max_timestamp", least, most)
 
     def staged(self, batch: pa.RecordBatch) -> None:
         """Counts staged rows. Rejects have a `_reason`. A record of several rows counts as written once."""
-        for stream, part in _by_stream(batch):
-            line = self._line(stream)
-            good, reasons = part.column("_offset"), part.column("_reason")
-            if reasons.null_count < part.num_rows:
-                good = good.filter(pc.is_null(reasons))
-            line["rejected"] += part.num_rows - len(good)
+        streams, begins, counts, batch = _by_stream(batch)
+        offsets = batch.column("_offset").to_numpy(zero_copy_only=False)
+        reasons = batch.column("_reason")
+        is_good = reasons.is_null().to_numpy(zero_copy_only=False) if reasons.null_count < len(offsets) else None
+        for stream, begin, count in zip(streams, begins, counts, strict=True):
+            rows = slice(begin, begin + count)
+            line, good = self._line(stream), offsets[rows] if is_good is None else offsets[rows][is_good[rows]]
+            line["rejected"] += count - len(good)
             line["rows"] += len(good)
-            line["_written"].append(_distinct(good.to_numpy(zero_copy_only=False)))
+            line["_written"].append(_distinct(good))
 
     @property
     def has_lines(self) -> bool:
@@ -100,17 +117,22 @@ class Tally:
         return self._lines[stream]
 
 
-def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_stream(batch: pa.RecordBatch) -> tuple[list[int], list[int], list[int], pa.RecordBatch]:
+    """Returns the streams, where each begins, how many rows it has, and the counted columns in their order."""
     batch = batch.select([name for name in batch.schema.names if name in COUNTED])
-    streams = batch.column("_stream").to_numpy(zero_copy_only=False)
+    streams = stream_column(batch)
     if (np.diff(streams) < 0).any():
-        batch = batch.take(pa.array(np.argsort(streams, kind="stable")))
-    return rows_by_stream([batch])
+        order = np.argsort(streams, kind="stable")
+        batch, streams = batch.take(pa.array(order)), streams[order]
+    begins = np.flatnonzero(np.diff(streams, prepend=streams[:1] - 1))
+    counts = np.diff(begins, append=len(streams))
+    return streams[begins].tolist(), begins.tolist(), counts.tolist(), batch
 
 
-def _sizes(bytes_: pa.Array) -> pa.Array:
+def _sizes(bytes_: pa.Array) -> np.ndarray[Any, Any]:
     """Returns the true sizes of records. A hidden record's `_bytes` are below zero, the complement of its size."""
-    return pc.if_else(pc.less(bytes_, 0), pc.bit_wise_not(bytes_), bytes_)
+    sizes: np.ndarray[Any, Any] = bytes_.fill_null(0).to_numpy().astype(np.int64)
+    return np.where(sizes < 0, ~sizes, sizes)
 
 
 def _distinct(offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -118,13 +140,24 @@ def _distinct(offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return offsets if (np.diff(offsets) > 0).all() else np.unique(offsets)
 
 
-def _sums(distances: np.ndarray[Any, Any]) -> tuple[int, int]:
-    if not len(distances):
-        return 0, 0
-    if int(distances.max()) ** 2 * len(distances) < INT64:  # else numpy would wrap around without a word
-        return int(distances.sum()), int((distances * distances).sum())
-    exact = [int(distance) for distance in distances]
-    return sum(exact), sum(distance * distance for distance in exact)
+def _sums(distances: np.ndarray[Any, Any], begins: list[int], counts: list[int]) -> list[tuple[int, int]]:
+    """Returns the sums of each stream's distances and of their squares, exactly."""
+    farthest = np.maximum.reduceat(distances, begins).tolist()
+    totals, squares = (np.add.reduceat(each, begins).tolist() for each in (distances, distances * distances))
+    found = list(zip(totals, squares, strict=True))
+    for place, (begin, count) in enumerate(zip(begins, counts, strict=True)):
+        if farthest[place] ** 2 * count >= INT64:  # numpy has wrapped around without a word
+            exact = distances[begin : begin + count].tolist()
+            found[place] = sum(exact), sum(distance * distance for distance in exact)
+    return found
+
+
+def _bounds(timestamps: pa.Array, begins: list[int]) -> tuple[list[int | None], list[int | None]]:
+    """Returns the first and the last timestamp of each stream, in microseconds. None where no record has one."""
+    microseconds = timestamps.cast(pa.timestamp("us", timestamps.type.tz)).cast(pa.int64())
+    least = np.minimum.reduceat(microseconds.fill_null(NO_STAMP).to_numpy(), begins).tolist()
+    most = np.maximum.reduceat(microseconds.fill_null(-NO_STAMP).to_numpy(), begins).tolist()
+    return [None if each == NO_STAMP else each for each in least], [None if each == -NO_STAMP else each for each in most]
 
 
 def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> None:
