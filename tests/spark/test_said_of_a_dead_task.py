@@ -54,3 +54,14 @@ def test_a_jar_that_is_missing_for_a_login_is_named():
     said = as_our_error(Exception(line), "p", work, KafkaOptions())
     assert type(said) is Refusal
     assert "Spark has no aws-msk-iam-auth" in str(said)
+
+
+def test_a_server_that_was_lost_is_told_by_its_error_and_not_by_a_line_of_source():
+    traceback = (
+        'PythonException: Traceback (most recent call last):\n  File "session.py", line 36, in staging_session\n'
+        "    raise ConnectionError(str(error)) from error\n"
+        "ConnectionError: server closed the connection unexpectedly\n\tThis probably means the server terminated\n"
+    )
+    said = as_our_error(Exception(traceback), "p", StageWork("p", 7, 1, RANGES, ()), KafkaOptions())
+    assert type(said) is Unreachable
+    assert str(said) == "p: batch 7 could not be read: ConnectionError: server closed the connection unexpectedly"

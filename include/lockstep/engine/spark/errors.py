@@ -64,8 +64,7 @@ def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) ->
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
     if said := next(filter(None, map(said_in, lines)), None) or _of_login(lines, where, work):
         return said
-    away = next(filter(is_away, lines), None)
-    if away:
+    if away := _away(str(error), login):
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
     ranges = ", ".join(str(item.offsets) for item in work.ranges[:RANGES_SHOWN])
     if any(died in line for line in lines for died in DIED):
@@ -82,6 +81,12 @@ def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) ->
     python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
     cause = next((line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0])
     return BadData(f"{where}: batch {work.batch_id} could not be staged: {cause[:300]}")
+
+
+def _away(text: str, login: KafkaOptions) -> str | None:
+    """Returns the line that says which server was away. A traceback's source lines, which are indented, come last."""
+    found = sorted(filter(is_away, text.splitlines()), key=lambda line: line[0].isspace())
+    return login.hidden(found[0]) if found else None
 
 
 def _of_login(lines: list[str], where: str, work: StageWork) -> Refusal | None:
