@@ -144,6 +144,14 @@ def test_decisions(situation, answer):
     assert isinstance(decide(PIPELINE, situation, ME), answer)
 
 
+def test_a_batch_that_failed_too_often_names_one_next_command():
+    error = "t: batch 7 is refused: 9 of 9 records  Next: lockstep batch 7"
+    blocked = decide(PIPELINE, Situation(view((0, 9)), AT_5, unfinished(), failures=(3, error)), ME)
+    assert isinstance(blocked, Blocked)
+    assert blocked.reason.endswith("by data or code: t: batch 7 is refused: 9 of 9 records")
+    assert blocked.next_command == f"mend it, then: lockstep run {PIPELINE.name} --retry"
+
+
 def test_a_batch_ends_where_the_log_does():
     (item,) = live_ranges(PIPELINE.limits, Situation(view((0, 9)), AT_5))
     assert (item.offsets.from_offset, item.offsets.until_offset) == (5, 9)

@@ -137,8 +137,9 @@ def about_unfinished(pipeline: Pipeline, known: UnfinishedFacts, batch: Unfinish
     times, error = known.failures
     if times >= FAILURES_THAT_BLOCK and not caller.retry:
         again = go_on_command(pipeline.name, batch.lane, batch.request_id)
+        facts = (error or "").partition("  Next: ")[0]  # a message has one next command
         return Blocked(
-            f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {error}",
+            f"{pipeline.name}: batch {batch.batch_id} failed {times} times by data or code: {facts}",
             f"mend it, then: {again} --retry",
         )
     return Resume(batch.batch_id)
