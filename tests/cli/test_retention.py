@@ -164,6 +164,18 @@ def test_another_log_says_nothing_of_the_records_that_were_not_committed(here, l
     assert {each["state"] for each in said.document["partitions"]} == {"another log"}
 
 
+def test_offsets_of_another_log_are_not_counted_from_the_old_position(here, lockstep, produce):
+    here.drain()
+    recreate(here.drill.kafka, here.drill.topic)
+    produce(here.drill.topic, [("w", '{"id": "w", "n": 1}')] * 200, partition=0)
+
+    said, shown = lockstep(*NAMES, "--json"), lockstep(*NAMES)
+
+    assert {each["waiting_bytes"] for each in said.document["partitions"]} == {None}
+    waits = [line.split()[2] for line in shown.out.splitlines() if line.startswith(f"{here.drill.topic}-")]
+    assert waits == ["-"] * len(said.document["partitions"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [

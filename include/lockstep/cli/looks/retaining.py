@@ -64,7 +64,8 @@ def _say(document: Document) -> None:
 
 def _row(each: Document) -> list[object]:
     waits = max(0, each["until_offset"] - max(each["first_unread"], each["log_start"]))
-    where = [f"{each['topic']}-{each['partition']}", each["first_unread"], waits]
+    is_other = each["state"] is Fate.ANOTHER_LOG  # its ends say nothing of the position
+    where = [f"{each['topic']}-{each['partition']}", each["first_unread"], "-" if is_other else waits]
     if each["state"] is not Fate.WAITS:
         return [*where, each["state"], each["state"], "-"]
     return [*where, _minute(each["at_todays_rate"]), _minute(each["at_worst_hour"]), cell(each["by"])]

@@ -106,7 +106,7 @@ class Expiry:
 class Prospect:
     """The first deletions of what waits in a partition, at the pace of today and of the worst hour.
 
-    `size` are the bytes that wait, or None if no record's size is known.
+    `size` are the bytes that wait. It is None if no record's size is known, and for another log.
     """
 
     unread: Unread
@@ -147,7 +147,7 @@ def prospect(
     unread: Unread, limits: Retention, size: float | None, rates: tuple[Rate, Rate], now: datetime
 ) -> Prospect:
     """Returns the deletions of what waits. `size` is that of a record, and `rates` are today's and the worst hour's."""
-    waits = None if size is None else unread.offsets * size
+    waits = unread.offsets * size if size is not None and unread.same_log else None
     first: list[Expiry | None] = [None, None]
     if unread.fate in {Fate.WAITS, Fate.UNKNOWN}:
         first = [deletion(limits, unread.since, waits, rate.size, now) for rate in rates]
