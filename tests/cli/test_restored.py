@@ -77,7 +77,9 @@ def test_it_is_recorded_draws_past_what_was_seen_and_every_record_is_there_once(
     ((token,),) = failed_over.survivor.drill.ask("select max(token) from lockstep.attempt")
     assert token > 6000
     assert failed_over.survivor.drill.violations() == []
-    assert lockstep("restored", "drill", "--preview", "--json").document["told"] == []
+    again = lockstep("restored", "drill", "--preview", "--json").document
+    assert again["told"] == []
+    assert "lockstep run drill goes on at the ledger's positions" in again["needs"][0], "no record is read again"
 
 
 def test_numbers_never_go_back_when_it_is_said_twice(lockstep, failed_over):

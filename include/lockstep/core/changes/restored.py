@@ -67,8 +67,9 @@ def told_beyond(streams: Iterable[Stream], group: Mapping[TopicPartition, int]) 
 def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
     """Returns what the guarantee needs now, one sentence for each thing."""
     run = f"lockstep run {pipeline.name} reads these records again"
+    last = run if evidence.told else f"lockstep run {pipeline.name} goes on at the ledger's positions"
     if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
-        return (f"rows and offsets went back together, so nothing is to be mended: {run}",)
+        return (f"rows and offsets went back together, so nothing is to be mended: {last}",)
     said = [_of_ahead(pipeline, each, run) for each in evidence.ahead]
     said += [
         f"{_where(each)} holds results of batch {each.batch_id}, which this ledger does not know: "
@@ -76,7 +77,7 @@ def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
         for each in evidence.strange
         if each not in evidence.ahead
     ]
-    return tuple(said) or (f"the store holds nothing past the position: {run}",)
+    return tuple(said) or (f"the store holds nothing past the position: {last}",)
 
 
 def _of_ahead(pipeline: Pipeline, each: SeenBatch, run: str) -> str:
