@@ -106,11 +106,11 @@ class Pipeline(OfTopics):
     happened. Targets with windows need it. Results live in the ledger's own database, unless `store` names another place.
     `guarantee` says what a crash can cost.
 
-    A batch is refused if more than `max_reject_share` of its records are rejects. `on_violation` says what becomes of rows
-    that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects. `reject_retention` is how many
-    days a reject keeps its bytes. Without it, they stay for good. `check` reports a transform whose rows depend on anything
-    but its records, unless `nondeterministic` allows it. `read` is `auto`. With `spark`, Spark reads batches of any size.
-    `archive` says where raw records go before retention deletes them.
+    A batch is refused if more than 100 of its records are rejects, and more than `max_reject_share`. `on_violation` says
+    what becomes of rows that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects.
+    `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports a
+    transform whose rows depend on anything but its records, unless `nondeterministic` allows it. `read` is `auto`. With
+    `spark`, Spark reads batches of any size. `archive` says where raw records go before retention deletes them.
     """
 
     name: str
