@@ -407,3 +407,16 @@ def test_a_registry_that_does_not_answer_or_is_not_named_stops_no_proposal(locks
     assert "orders: the registry's newest schema was not compared: schema registry http" in said.out
     lockstep.environ(LOCKSTEP_REGISTRY="")
     assert "was not compared: LOCKSTEP_REGISTRY is not set" in lockstep("migrate", "orders", "--propose").out
+
+
+def test_a_table_that_was_dropped_after_commits_is_made_anew_and_its_loss_is_told(lockstep, here, postgres):
+    here.drain()
+    assert lockstep("migrate", "drill", "--json").document["made_anew"] == []
+    ask(re.sub(r"/\w+$", here.drill.dsn[here.drill.dsn.rindex("/") :], postgres), "drop table public.drill; select 1")
+
+    said = lockstep("migrate", "drill")
+
+    assert said.code == 0
+    told = "drill: public.drill was gone and is made anew: the rows that batches have committed are not in it"
+    assert f"{told}  Next: lockstep verify drill" in said.out.splitlines()
+    assert "NO  rows are all there" in lockstep("verify", "drill").out

@@ -57,21 +57,28 @@ def migrate_command(
 def _migrate_target(folder: PipelineFolder, *, as_json: bool) -> None:
     name = folder.pipeline.name
     with database() as conn:
+        dropped = _dropped_targets(conn, folder.pipeline)
         tables, begun = _make_targets(conn, folder)
         proposal = evolving.compare_with_ledger(conn, folder)
     topics = _make_topics(folder.pipeline)
     shown = f"{', '.join(tables)} {'is' if len(tables) == 1 else 'are'} there"
     differences = proposal.differences if proposal else []
+    then = f"lockstep verify {name}" if dropped else None
     document = {
         "pipeline": name,
         "target": tables[0],
         "targets": tables,
         "differences": [str(each) for each in differences],
-        "next": f"lockstep migrate {name} --propose" if differences else None,
+        "made_anew": dropped,
+        "next": f"lockstep migrate {name} --propose" if differences else then,
     }
 
     def for_people() -> None:
         say(f"{name}: {shown}")
+        for table in dropped:
+            say(
+                f"{name}: {table} was gone and is made anew: the rows that batches have committed are not in it  Next: {then}"
+            )
         for topic in topics:
             say(f"{name}: the topic {topic} is made")
         for table in begun:
@@ -84,6 +91,16 @@ def _migrate_target(folder: PipelineFolder, *, as_json: bool) -> None:
             say(f"columns that a transform gives are compared by: lockstep migrate {name} --propose")
 
     show(document, as_json, for_people)
+
+
+def _dropped_targets(conn: connection, pipeline: Pipeline) -> list[str]:
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger import migrate as migrations
+    from lockstep.ledger.changes.owners import dropped_tables
+
+    migrations.require_migrated(conn)
+    with transaction(conn, READER) as cur:
+        return dropped_tables(cur, pipeline)
 
 
 def _make_targets(conn: connection, folder: PipelineFolder) -> tuple[list[str], list[str]]:

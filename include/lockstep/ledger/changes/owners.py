@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
 from lockstep.core.health.ownership import Conflict, Owner, conflict, tables_of, windows_of_others
+from lockstep.core.lake.iceberg import is_lake_table
 from lockstep.core.pipeline.targets import Windows, shares
 from lockstep.ledger.batch.plan import lock_pipeline
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
     from psycopg2.extensions import cursor
@@ -31,6 +32,18 @@ def writers(cur: cursor, table: Table) -> list[str]:
     """Reads the pipelines that have committed into a table, by the definitions of their commits."""
     cur.execute(Q["writers"], asdict(table))
     return [row.pipeline for row in every(cur)]
+
+
+def dropped_tables(cur: cursor, pipeline: Pipeline) -> list[str]:
+    """Returns the tables of the ledger's database that batches have committed into, and that are not there any more."""
+    dropped = []
+    for table in tables_of(pipeline):
+        if table.store or is_lake_table(table.name):
+            continue
+        cur.execute(Q["is_missing"], {"name": table.name})
+        if one(cur).yes and writers(cur, table):
+            dropped.append(table.name)
+    return dropped
 
 
 def conflicts(cur: cursor, pipeline: Pipeline) -> dict[Table, Conflict]:

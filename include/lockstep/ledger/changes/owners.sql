@@ -6,6 +6,10 @@ select pipeline, shared_with from lockstep.target_owner where store = %(store)s 
 -- The pipelines that have committed into a table.
 select pipeline from lockstep.target_writer where store = %(store)s and target = %(name)s order by pipeline
 
+-- name: is_missing
+-- No table or view of this name is in this database.
+select to_regclass(%(name)s) is null as yes
+
 -- name: windows_of
 -- The other pipelines whose records count in a table's windows, or are late there. They stay when a pipeline is forgotten.
 -- Who writes windows asks for those whose records count in any totals.
