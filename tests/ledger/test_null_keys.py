@@ -1,4 +1,4 @@
-"""Tests that a key that may be null is refused before anything is read.
+"""Tests that a key that may be null, or has several texts, is refused before anything is read.
 
 A null in a key is refused by its offset.
 """
@@ -21,6 +21,12 @@ SHAPES = {
     "nulls not distinct": "id text unique nulls not distinct, n int",
     "of two columns": "id text not null, n int, unique (id, n)",
 }
+CI = "create collation public.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+LOOSE = {
+    "a collation": ("id text collate public.ci primary key, n int not null", ""),
+    "a type": ("id public.citext primary key, n int not null", ""),
+    "an index": ("id text not null, n int not null", "create unique index on public.drill (id collate public.ci);"),
+}
 
 
 @pytest.fixture
@@ -29,7 +35,10 @@ def keyed(drill):
     opened = []
 
     def make(columns: str, key: str = '"id",', more: str = "") -> Here:
-        (drill.home / "drill" / "target.sql").write_text(f"create table public.drill ({columns}, {COORDINATES});{more}")
+        before, more = (CI, more) if "public.ci" in columns + more else ("", more)
+        (drill.home / "drill" / "target.sql").write_text(
+            f"{before}create table public.drill ({columns}, {COORDINATES});{more}"
+        )
         with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute("set role lockstep_owner; drop table public.drill")
         here = Here(drill)
@@ -72,3 +81,33 @@ def test_a_null_in_a_key_is_refused_by_its_offset_and_no_row_is_written(keyed, d
         here.run()
 
     assert drill.ask("select count(*) from public.drill where id = 'later'") == [(0,)]
+
+
+@pytest.mark.parametrize("shape", LOOSE)
+def test_a_key_column_that_takes_several_texts_as_one_is_refused_before_anything_is_read(keyed, drill, postgres, shape):
+    ((database,),) = drill.ask("select current_database()")
+    with closing(psycopg2.connect(postgres, dbname=database)) as conn, conn, conn.cursor() as cur:
+        cur.execute("create extension citext schema public")
+    here = keyed(LOOSE[shape][0], more=LOOSE[shape][1])
+
+    with pytest.raises(Refusal, match=r"key column id of target public\.drill takes different texts as one") as refused:
+        here.run()
+
+    assert drill.ask("select count(*) from lockstep.attempt") == [(0,)]
+    with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(f"set role lockstep_owner; {refused.value.next_command.partition(',')[0]}")
+        if shape == "an index":
+            cur.execute("create unique index on public.drill (id)")
+    here.drain()
+    assert drill.ask("select count(*), count(distinct id) from public.drill") == [(150, 150)]
+
+
+def test_a_key_of_totals_that_takes_several_texts_as_one_is_refused(keyed):
+    here = keyed("id text collate public.ci primary key, records bigint not null")
+    here.rewrite(
+        'Upsert("public.drill", key=("id",))', 'Accumulate("public.drill", key=("id",), totals=(Count("records"),))'
+    )
+    here.rewrite("import Json, Upsert", "import Accumulate, Count, Json")
+
+    with pytest.raises(Refusal, match=r"key column id of target public\.drill takes different texts as one"):
+        here.run()

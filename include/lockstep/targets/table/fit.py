@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.columns import Column
-    from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.definition import Pipeline, Target
 
 Q = queries("lockstep.targets.table", "fit")
 READ_FROM_TEXT = frozenset({"uuid", "json", "jsonb"})
@@ -113,6 +113,8 @@ def require_key(cur: cursor, pipeline: Pipeline) -> None:
         )
     if isinstance(target, Keyed):
         _refuse_nullable_key(cur, name, target)
+    if isinstance(target, Keyed | WithTotals):
+        _refuse_loose_key(cur, name, target)
     if isinstance(target, History):
         require_one_current(cur, name, target)
     missing = sorted(set(message_key(target)) - {row.name for row in target_columns(cur, table)})
@@ -149,6 +151,22 @@ def _refuse_nullable_key(cur: cursor, name: str, target: Keyed) -> None:
             f"{name}: key column {', '.join(nullable)} of target {target.table} may be null, and of several records "
             "without a key one batch would keep one",
             next_command=f"alter table {target.table} {changes}, the same in target.sql, then lockstep migrate {name}",
+        )
+
+
+def _refuse_loose_key(cur: cursor, name: str, target: Target) -> None:
+    """Refuses key columns for which different texts are equal.
+
+    A table treats them as one key, but the ledger and a sent record's key treat them as several.
+    """
+    cur.execute(Q["loose_keys"], {"table": target.table, "key": [*row_key(target)]})
+    for row in every(cur):
+        column = f'alter table {target.table} alter column {row.name} type text collate "default"'
+        index = f"drop index {row.index}, create it without a collation"
+        raise Refusal(
+            f"{name}: key column {row.name} of target {target.table} takes different texts as one, by its type or collation, "
+            "or by that of an index, and a key is its very text",
+            next_command=f"{index if row.index else column}, the same in target.sql, then lockstep migrate {name}",
         )
 
 

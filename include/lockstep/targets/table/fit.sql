@@ -11,6 +11,20 @@ from pg_attribute a where a.attrelid = to_regclass(%(table)s) and a.attnum > 0 a
 select array(select a.attname::text from pg_attribute a where a.attrelid = i.indrelid and a.attnum = any(i.indkey)) as columns
 from pg_index i where i.indrelid = to_regclass(%(table)s) and i.indisunique and i.indpred is null and i.indexprs is null
 
+-- name: loose_keys
+-- The key columns for which Postgres takes different texts as one: by their type or collation, or by that of a unique index.
+select a.attname as name, null as index from pg_attribute a join pg_type y on y.oid = a.atttypid
+left join pg_type base on base.oid = y.typbasetype left join pg_collation c on c.oid = a.attcollation
+where a.attrelid = to_regclass(%(table)s) and a.attname = any(%(key)s) and not a.attisdropped
+  and ('citext' in (y.typname, base.typname) or not c.collisdeterministic)
+union all
+select a.attname, i.indexrelid::regclass::text from pg_index i
+cross join lateral unnest(i.indkey::int2[], i.indcollation::oid[]) u (attnum, ordered_by)
+join pg_collation c on c.oid = u.ordered_by and not c.collisdeterministic
+join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum and a.attcollation <> c.oid
+where i.indrelid = to_regclass(%(table)s) and i.indisunique and a.attname = any(%(key)s)
+order by 2 nulls first, 1
+
 -- name: can_hold
 -- Whether a value of one type may be assigned to a column of another.
 select %(staged)s::regtype::oid = %(held)s::oid or exists (
