@@ -10,7 +10,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from feed.sending import Sending, read_topic, sent_to
+from lockstep.adapters.postgres import OWNER, transaction
+from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upsert
+from lockstep.ledger.feed.make import make_feeds
 from lockstep.steps.feed.relay import relay
+
+ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, _batch int8 not null"
 
 
 @pytest.fixture
@@ -68,6 +73,28 @@ def test_e19_values_are_exact_and_times_are_in_utc(sending):
     assert json.loads(found["none"]) == {
         "id": "none", "n": None, "price": None, "at": None, "raw": None, "share": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "key"), [("float4", "share"), ("float8", "share"), ("float8", "n, share")])
+def test_e19_a_key_of_minus_zero_is_sent_as_that_of_zero(database, kafka, topic, type_, key):
+    names = tuple(key.split(", "))
+    feed = Feed(to=Topic(topic(partitions=2)))
+    target = Upsert("public.shares", key=names, feed=feed)
+    here = Sending(database, kafka, Pipeline("shares", "shares.v1", Json("n int, share double"), target))
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute(f"create table public.shares (n int, share {type_}, {ORIGIN}, primary key ({key}))")
+        cur.execute("insert into lockstep.pipeline (name) values ('shares')")
+        cur.execute("insert into lockstep.target_owner values ('', 'public.shares', 'shares')")
+        make_feeds(cur, here.pipeline)
+    for share in ("-0.0", "0.0"):  # a replay takes the row out, and puts in what its records say
+        with transaction(here.at.conn, OWNER) as cur:
+            cur.execute("select lockstep.manual_change('public.shares', 'a test')")
+            cur.execute("delete from public.shares")
+            cur.execute("insert into public.shares values (1, %s, 1, 0, 0, 0), (1, 0.1, 1, 1, 0, 0)", (share,))
+        here.relay()
+
+    keys = [record[0] for part in read_topic(here.kafka, here.topic).values() for record in part]
+    assert set(keys) == ({b"0", b"0.1"} if names == ("share",) else {b"[1, 0]", b"[1, 0.1]"})
 
 
 def test_e19_headers_say_which_change_it_is(sending):

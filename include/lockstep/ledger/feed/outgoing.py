@@ -34,6 +34,8 @@ TEXT_OF = {
     " else {0}::text end",
     "bytea": "translate(encode({0}, 'base64'), E'\\n', '')",
 }
+# The same in a record's key: a table takes -0 and 0 as one key, so both have one text.
+KEY_TEXT_OF = TEXT_OF | {"float4": "({0} + 0::float4)", "float8": "({0} + 0::float8)"}
 # How a value of this type is a text that an encoder reads. All others are as Postgres writes them.
 TYPED_TEXT_OF = {
     "timestamptz": "case when isfinite({0}) then (extract(epoch from {0}) * 1000000)::bigint::text else {0}::text end",
@@ -172,7 +174,9 @@ class Outgoing:
     def _key(self) -> Composable:
         if not self.key:
             return sql.SQL("null::text")
-        values = [_value("i", name, kind) for each in self.key for name, kind in self.columns if name == each]
+        values = [
+            _value("i", name, kind, KEY_TEXT_OF) for each in self.key for name, kind in self.columns if name == each
+        ]
         if len(values) == 1:
             return sql.SQL("({})::text").format(values[0])
         return sql.SQL("json_build_array({})::text").format(sql.SQL(", ").join(values))
