@@ -48,6 +48,17 @@ def test_a_sound_definition_is_ok(lockstep):
     assert (said.code, said.out, said.err) == (0, f"orders: ok{LIMITS}{SMALL}", "")
 
 
+def test_a_pipeline_that_sends_its_rows_needs_no_target_sql(lockstep):
+    init = DEFINITION.replace("Pipeline, Upsert", "Append, Pipeline, Send, Topic")
+    sends = 'Send(Topic("orders.clean.v1"))'
+    folder = lockstep.define(init=init.replace('Upsert("public.orders", key=("id",))', sends))
+    (folder / "target.sql").unlink()
+    assert lockstep("check", "orders").code == 0
+
+    lockstep.define(init=init.replace('Upsert("public.orders", key=("id",))', f'(Append("public.orders"), {sends})'))
+    assert lockstep("check", "orders").code == 0
+
+
 def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
     init = DEFINITION.replace("Json, Pipeline", "Json, Pipeline, RecordLimits")
     lockstep.define(init=init.replace('topic="', 'record_limits=RecordLimits(bytes=1000, depth=7), topic="'))

@@ -14,7 +14,7 @@ from lockstep.core.pipeline.columns import version_misfit
 from lockstep.core.pipeline.definition import Custom, Files, Windows
 from lockstep.core.pipeline.guarantees import NO_SUITE, commit_unit
 from lockstep.core.pipeline.schedule import PRESETS
-from lockstep.core.pipeline.targets import History, Keyed, WithTotals, filled_columns
+from lockstep.core.pipeline.targets import History, Keyed, Send, WithTotals, filled_columns
 from lockstep.core.pipeline.totals import misfits
 from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
 from lockstep.core.states import CommitUnit
@@ -156,7 +156,8 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
 
 
 def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
-    tables = [target.table for target in folder.pipeline.targets if not isinstance(target.table, Iceberg)]
+    targets = [target for target in folder.pipeline.targets if not isinstance(target, Send)]  # migrate makes its table
+    tables = [target.table for target in targets if not isinstance(target.table, Iceberg)]
     if isinstance(folder.pipeline.store, Files) or not tables:
         return
     if folder.target_sql is None:
