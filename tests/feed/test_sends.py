@@ -9,8 +9,11 @@ import pytest
 
 from feed.sending import read_topic
 from feed.sends import Sends
+from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadDefinition
+from lockstep.core.planning.decisions import Blocked
 from lockstep.steps.changes.decisions import abandon
+from lockstep.steps.feed.relay import relay
 from lockstep.steps.upkeep.trim_feeds import trim_feeds
 from support.oracles.folded import not_folded
 from support.scenes.here import ME
@@ -55,6 +58,20 @@ def test_e20_each_row_is_sent_once_under_its_key_with_the_record_that_made_it(se
     assert len(sources) == 150
     assert all(source.startswith(f"{sends.drill.topic}-") for source in sources)
     assert sends.wrong() == []
+
+
+def test_e20_a_compacted_topic_that_takes_no_record_without_a_key_is_told_as_that(drill, topic):
+    here = Sends(drill)
+    here.into(topic(partitions=1, cleanup_policy="compact"), key="None")
+    here.drain()
+
+    stopped = relay(here.at, here.folder.pipeline, here.folder.pipeline.first, this_owner()).stopped
+
+    assert isinstance(stopped, Blocked)
+    assert (
+        f"{here.sink} takes no such record as change 0, as a compacted one takes none without a key" in stopped.reason
+    )
+    assert stopped.next_command == "lockstep doctor"
 
 
 def test_e20_without_a_key_records_have_none(drill, topic):

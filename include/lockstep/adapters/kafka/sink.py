@@ -177,7 +177,12 @@ class SinkWriter:
         for _, record, error in sorted(self._refused, key=itemgetter(0), reverse=True):
             if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
                 return BadData(f"change {record.number} is larger than a record may be on {self.topic}")
-        error = self._refused[0][2]
+        _, record, error = self._refused[0]
+        if error.code() == KafkaError.INVALID_RECORD:
+            return BadData(
+                f"{self.topic} takes no such record as change {record.number}, as a compacted one takes none without a key",
+                next_command="lockstep doctor",
+            )
         return self._away(error.str(), SlowSink) if error.code() == TIMED_OUT else self._told(error)
 
     def _asked(self, call: Any, *arguments: Any) -> Any:
