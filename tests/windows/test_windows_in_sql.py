@@ -33,6 +33,13 @@ def moments():
             yield begin + timedelta(hours=hour)
             yield begin + timedelta(hours=hour, microseconds=-1)
     yield from (EARLIEST_EVENT, LATEST_EVENT - timedelta.resolution, datetime(1970, 1, 1, tzinfo=UTC))
+    yield from (datetime(2010, 11, 7, tzinfo=UTC) + timedelta(minutes=15 * quarter) for quarter in range(24))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_each_window_of_a_moment_holds_it(kind):
+    for moment in moments():
+        assert all(moment in window for window in windows_of(kind, moment)), moment
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

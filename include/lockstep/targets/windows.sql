@@ -9,9 +9,13 @@ select b.newest - hop * {every} as window_start, b.newest - hop * {every} + {siz
 from (select date_bin({every}, {moment}, {epoch}) as newest) b cross join generate_series(0, {hops} - 1) hop
 
 -- name: calendar
--- The one day, week or month of a moment, by the wall clock of a zone.
-select lockstep.first_moment(b.begins, {zone}) as window_start, lockstep.first_moment(b.begins + {step}, {zone}) as window_end
+-- The one day, week or month of a moment, by the wall clock of a zone. A clock may go back behind midnight, to the day before:
+-- what comes after the first midnight is of the next day.
+select case when e.is_over then e.ends else lockstep.first_moment(b.begins, {zone}) end as window_start,
+    case when e.is_over then lockstep.first_moment(b.begins + 2 * {step}, {zone}) else e.ends end as window_end
 from (select date_trunc({unit}, {moment} at time zone {zone}) as begins) b
+cross join lateral (select n.ends, {moment} >= n.ends as is_over
+    from (select lockstep.first_moment(b.begins + {step}, {zone}) as ends) n) e
 
 -- name: sized_end
 -- The end of a window of a fixed size that begins at a moment.

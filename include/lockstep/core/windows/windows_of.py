@@ -42,6 +42,8 @@ def windows_of(kind: WindowKind, moment: datetime) -> tuple[EventWindow, ...]:
             return tuple(_sized(newest - hops * every, size) for hops in reversed(range(size // every)))
         case Calendar():
             begins = _first_day(kind.unit, moment.astimezone(ZoneInfo(kind.zone)).date())
+            if moment >= _midnight(_next(kind.unit, begins), kind.zone):
+                begins = _next(kind.unit, begins)  # the clock went back behind midnight, to the day before
             return (EventWindow(_midnight(begins, kind.zone), _midnight(_next(kind.unit, begins), kind.zone)),)
         case _:
             assert_never(kind)
