@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lockstep.core.errors import Refusal
+from lockstep.engine.driver_first import engine_of
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.proof import verify_totals as totals
 from lockstep.steps.proof import verify_upsert as upsert
@@ -237,3 +238,41 @@ def test_totals_that_are_wrong_are_counted(accumulated):
 def test_plain_verify_compares_totals_with_the_ledger_and_deep_with_the_log(accumulated):
     assert accumulated.proved(deep=False) == ("ledger", "ledger")
     assert accumulated.proved() == ("log", "log")
+
+
+@pytest.mark.parametrize("portions", [(3,), (2, 1), (1, 2), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_tombstone_without_its_deletion_deletes_in_the_order_of_the_topic_wherever_a_batch_ends(
+    verified, elsewhere, produce, monkeypatch, portions, behind
+):
+    elsewhere()
+    here = verified.here
+    here.rewrite("import Append,", "import Append, Debezium,")
+    verified.into(
+        'Upsert("public.drill", key=("id",), order_by="_source_order")',
+        "id text not null, n int, _source_order bytea",
+        "id",
+        format_='Debezium("id string, n int", key=("id",), order="source")',
+    )
+    engine = engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None)
+    monkeypatch.setattr(type(here), "engine", engine)
+    source = {
+        "connector": "postgresql",
+        "db": "d",
+        "schema": "s",
+        "table": "t",
+        "ts_ms": 1,
+        "txId": 1,
+        "snapshot": "false",
+    }
+    rows = [
+        (key, json.dumps({"op": "c", "before": None, "after": {"id": key, "n": 1}, "source": source | {"lsn": lsn}}))
+        for lsn, key in enumerate(("gone", "left") if behind else ("left", "gone"), start=7)
+    ]
+    records = iter([(json.dumps({"id": key}), value) for key, value in [*rows, ("gone", None)]])
+    for portion in portions:
+        produce(here.drill.topic, [next(records) for _ in range(portion)], partition=0)
+        here.drain()
+
+    assert here.drill.ask("select id from public.drill") == [("left",)]
+    assert verified.wrong() == {}

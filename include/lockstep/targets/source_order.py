@@ -51,7 +51,7 @@ def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]
 
 def place_tombstones(cur: cursor, parts: Mapping[str, Any]) -> int:
     """Gives an order to tombstones that came without their deletion. Returns how many have done their work before."""
-    cur.execute(Q["drop_seconds"])
+    cur.execute(sql.SQL(Q["drop_seconds"]).format(**parts))
     dropped = cur.rowcount
     cur.execute(sql.SQL(Q["place_by_rows"]).format(**parts))
     return dropped

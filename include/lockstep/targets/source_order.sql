@@ -29,9 +29,11 @@ where excluded."order" > d."order"
     = (select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = d.stream_id)
 
 -- name: drop_seconds
--- A tombstone right behind the last record of an earlier range: that one was its deletion, and had its effect.
+-- A tombstone right behind the last record of an earlier range: that one was its deletion, and had its effect. If it made a row, it
+-- was none.
 delete from newest n where n._deleted and n._source_order is null and exists (
     select from lockstep.result r where r.stream_id = n._stream and r.last_offset = n._offset - 1)
+  and not exists (select from {target} t where t._stream = n._stream and t._offset = n._offset - 1)
 
 -- name: place_by_rows
 -- A tombstone whose deletion is gone from the topic deletes the row that is there, in the order of the topic.

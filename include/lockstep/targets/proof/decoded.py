@@ -117,8 +117,12 @@ class Newest:
             "names": each_name("{0}", types),
             "keys": each_name("{0}", keys),
             "casts": sql.SQL(", ").join(
-                sql.SQL("t.{0}::{1} as {0}").format(sql.Identifier(name), sql.SQL(type_))
-                for name, type_ in types.items()
+                _cast("t.{0}::{1} as {0}", name, types)
+                if name != SOURCE_ORDER
+                else sql.SQL(Q["placed"]).format(
+                    keys=sql.SQL(", ").join(_cast("t.{0}::{1}", key, types) for key in keys)
+                )
+                for name in types
             ),
             "order": each_name("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
             "excluded_order": each_name(
@@ -224,6 +228,10 @@ def _differences(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sq
         found.append(different)
         said.append(sql.SQL(Q["said_of_column"]).format(**facts, different=different))
     return sql.SQL(", ").join(said), sql.SQL("({})").format(sql.SQL(" or ").join(found))
+
+
+def _cast(template: str, name: str, types: Mapping[str, str]) -> sql.Composable:
+    return sql.SQL(template).format(sql.Identifier(name), sql.SQL(types[name]))
 
 
 def _log(starts: Mapping[int, int]) -> dict[str, list[int]]:

@@ -47,6 +47,12 @@ on conflict ({keys}) do update set {assignments}{keep_order}, _stream = excluded
     _deleted = excluded._deleted, "Unsure" = excluded."Unsure", "Comparable" = excluded."Comparable"
 where ({excluded_order} excluded."Epoch", excluded._offset, excluded._stream) > ({kept_order} n."Epoch", n._offset, n._stream)
 
+-- name: placed
+-- A tombstone without its deletion has the order of its key's newest record before it. A chunk is of one stream.
+coalesce(t._source_order, decode(substring(
+    max(encode(int8send(t._offset) || t._source_order, 'hex') collate "C") filter (where t._source_order is not null)
+        over (partition by {keys} order by t._offset) from 17), 'hex')) as _source_order
+
 -- name: keep_order
 -- A tombstone without its deletion comes behind what was read before, in the order of the topic.
 , _source_order = coalesce(excluded._source_order, n._source_order)
