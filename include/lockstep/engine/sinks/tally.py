@@ -157,7 +157,9 @@ def _bounds(timestamps: pa.Array, begins: list[int]) -> tuple[list[int | None], 
     microseconds = timestamps.cast(pa.timestamp("us", timestamps.type.tz)).cast(pa.int64())
     least = np.minimum.reduceat(microseconds.fill_null(NO_STAMP).to_numpy(), begins).tolist()
     most = np.maximum.reduceat(microseconds.fill_null(-NO_STAMP).to_numpy(), begins).tolist()
-    return [None if each == NO_STAMP else each for each in least], [None if each == -NO_STAMP else each for each in most]
+    return [None if each == NO_STAMP else each for each in least], [
+        None if each == -NO_STAMP else each for each in most
+    ]
 
 
 def _widen(line: dict[str, Any], low: str, high: str, least: Any, most: Any) -> None:
