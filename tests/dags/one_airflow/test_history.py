@@ -216,7 +216,7 @@ def test_a_contradiction_by_rest_fails_at_once_in_one_line_and_the_command_airfl
 
 @pytest.mark.long
 def test_what_contradicts_itself_is_refused_by_the_form_or_in_one_line_by_the_first_task(house):
-    past = History(house, "refused", hours=1)
+    past = History(house, "contradicted", hours=1)
     for field, value in (
         ("action", "rewind"),
         ("from_time", "tomorrow"),
