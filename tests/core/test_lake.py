@@ -27,6 +27,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.health.ownership import tables_of
 from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.pipeline.columns import POSTGRES, Column, staged_column
 from lockstep.core.pipeline.recorded import pipeline_of_document
 
 if TYPE_CHECKING:
@@ -132,3 +133,10 @@ def test_a_table_elsewhere_is_refused_where_its_promise_cannot_be_kept(make, rea
 def test_no_other_target_lies_in_the_schema_of_the_catalog():
     with pytest.raises(BadDefinition, match="lockstep_lake is the ledger's own"):
         Append("lockstep_lake.iceberg_tables")
+
+
+@pytest.mark.parametrize("type_", [*POSTGRES, "decimal(12,2)", "decimal(38,0)"])
+def test_a_staged_column_is_told_by_its_type_in_postgres(type_):
+    column = Column("a", type_)
+    written = {"timestamptz": "timestamp with time zone"}.get(column.postgres_type, column.postgres_type)
+    assert staged_column("a", written) == column

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mutants.mutant import Edit, Mutant, one
 
 BRING = "tests/elsewhere/test_bring.py::"
+PREPARED = f"{BRING}test_columns_that_change_while_a_delivery_is_prepared_refuse_it_and_nothing_is_written"
+BEFORE = f"{BRING}test_columns_that_have_changed_before_a_delivery_refuse_it_and_nothing_is_sent"
 FAULTS = "tests/elsewhere/test_once.py::test_each_batch_is_there_once_at_each_fault_of_an_answer"
 OTHERS = "tests/elsewhere/test_others.py::"
 CORE = "tests/core/test_arrivals.py::"
@@ -55,6 +57,18 @@ MUTANTS: list[Mutant] = [
         "a replay, and a batch behind an abandoned one, would double rows",
         (f"{BRING}test_a_later_delivery_takes_the_place_of_what_lies_on_its_offsets",),
         Edit(STORE, "    replaced = () if _keeps_old(delivery) else ", "    replaced = () if True else "),
+    ),
+    one(
+        "a commit elsewhere that holds for any columns",
+        "rows written for other columns would lose the values of a column that was dropped or renamed",
+        tuple(f"{PREPARED}[{change}]" for change in ("make_anew", "drop", "rename", "require_more")),
+        Edit(TABLE, "        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),\n", ""),
+    ),
+    one(
+        "columns elsewhere are judged before the read alone",
+        "a column that was dropped since would be left out of the rows without a word",
+        (f"{PREPARED}[make_anew]", f"{BEFORE}[drop]", f"{BEFORE}[rename]"),
+        Edit(STORE, "                _require_columns(delivery.pipeline, table, columns, files or ())\n", ""),
     ),
     one(
         "a catalog's answer is repeated with its secret",

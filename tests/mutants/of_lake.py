@@ -17,8 +17,28 @@ FAN_OUT = "tests/lake/test_fan_out.py::"
 AGREE = f"{CONSTRAINTS}test_tables_agree_refuses_a_commit_whose_tables_have_not_the_same_records"
 OTHERS = ("other-number", "other-staged", "other-lake", "fewer-in-file", "other-in-file")
 ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
+BETWEEN = "tests/lake/test_columns_between.py::"
+CHANGED = f"{BETWEEN}test_columns_that_change_between_read_and_commit_refuse_the_batch_by_name"
 
 MUTANTS: list[Mutant] = [
+    one(
+        "columns of the lake are judged before the read alone",
+        "a column that was dropped since would be left out of the rows without a word",
+        (f"{CHANGED}[staged-drop]",),
+        Edit("steps/lake/open_tables.py", "        if staged[place]:  # else", "        if False:  # else"),
+        long=True,
+    ),
+    one(
+        "files of the lake are taken for columns of their names",
+        "a column that was dropped and made again would be empty in rows that have values",
+        (f"{CHANGED}[tasks-make_anew]",),
+        Edit(
+            "steps/lake/commit_to_lake.py",
+            "            require_own_columns(folder.pipeline, table, files[place])\n",
+            "",
+        ),
+        long=True,
+    ),
     one(
         "pointer_with_offsets dropped",
         "offsets would commit, and their rows would stay out of the lake",

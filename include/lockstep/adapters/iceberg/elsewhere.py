@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId, AssertTableUUID
 
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import settle
@@ -16,7 +16,7 @@ from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.values import stream_sums
-from lockstep.adapters.iceberg.within import file_of_table
+from lockstep.adapters.iceberg.within import file_of_table, stale_column
 from lockstep.core.errors import BadData
 from lockstep.core.lake.arrivals import arrival_in_property, arrival_in_summary, property_of
 from lockstep.core.lake.files import add_sums, prefix_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement
 
     from lockstep.adapters.iceberg.catalog import OpenCatalog
     from lockstep.core.lake.arrivals import Arrival
@@ -102,7 +103,7 @@ class TableElsewhere(LakeTable):
     ) -> int:
         """Adds files, and takes the rows on the replaced offsets out, in one snapshot. Returns the number of those rows.
 
-        The catalog is asked once. It is to hold only if readers still see the snapshot that this table was read at.
+        The catalog is asked once. It is to hold only if readers still see the snapshot and the columns that were read.
         Raises `LakeMoved` if it does not hold, and `Unreachable` if nobody knows.
         """
         prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
@@ -121,9 +122,14 @@ class TableElsewhere(LakeTable):
             if self.address.startswith(ON_DISK):
                 written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - it keeps them
                 settle([*keeps, *written])
-        unmoved = (*change._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))  # noqa: SLF001
+        unmoved = (*change._requirements, *_as_read(self._table.metadata))  # noqa: SLF001 - as above
         self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)  # noqa: SLF001 - see OpenCatalog.commit
         return withdrawn
+
+    def stale_column(self, files: Sequence[str]) -> str | None:
+        """Returns a column of these files, written alike, that is not the table's any more. None if each of them is."""
+        with store_answers(self.name):
+            return next((stale_column(self._table.io, self._table.metadata, path) for path in files[:1]), None)
 
     def _aligned(self, arrival: Arrival, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows with the columns of the table. Those that only the table has stay empty."""
@@ -149,3 +155,12 @@ class TableElsewhere(LakeTable):
                         for stream, its in stream_sums(rows).items():
                             found[stream] = add_sums(found.get(stream), its)
         return found
+
+
+def _as_read(metadata: Any) -> tuple[TableRequirement, ...]:
+    """Returns the requirements that the table, its columns and its partitions are those that were read."""
+    return (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
+    )

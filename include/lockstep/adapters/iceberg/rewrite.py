@@ -16,7 +16,7 @@ from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
 from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, store_answers, written_by
 from lockstep.adapters.iceberg.values import value_digests
-from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes, file_of_table
+from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes, file_of_table, stale_column
 from lockstep.core.errors import BadData, LakeMoved
 from lockstep.core.lake.keeping import LakeChange, SmallFile
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
@@ -145,6 +145,9 @@ def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path:
     tasks = _tasks(changing)
     if not all(each in tasks and not tasks[each].delete_files for each in gone):
         raise LakeMoved(f"{table.name}: another writer has changed the files that were merged")
+    with store_answers(path):
+        if name := stale_column(changing.io, changing.metadata, path):
+            raise LakeMoved(f"{table.name}: another writer has changed the column {name} of the files that were merged")
 
     def produce(change: Transaction) -> Any:
         producer = _Merge(Operation.OVERWRITE, change, changing.io, UUID(commit_uuid), {"lockstep.upkeep": "merge"})

@@ -131,21 +131,24 @@ def misfit(metadata: Any, columns: Sequence[Column]) -> str | None:
             return f"it has no column {name}, which takes {_type(type_)}"
         if not _holds(held[name].field_type, _type(type_)):
             return f"its column {name} is {held[name].field_type}, and {_type(type_)} is needed"
-    for name, field in held.items():
-        if field.required and name not in dict(ORIGIN_FIELDS):
-            return f"its column {name} is required, and a record may leave it empty"
-    return next(filter(None, map(_unknown, held.values())), None)
+    return next(filter(None, (look(field) for look in (_required, _unknown) for field in held.values())), None)
 
 
 def known_fields(table: str, metadata: Any) -> tuple[types.NestedField, ...]:
-    """Returns the columns of a table. Raises `Refusal` if another writer has added one of a type that is not known."""
+    """Returns the columns of a table. Raises `Refusal` for a required one of another writer, and for an unknown type."""
     found: tuple[types.NestedField, ...] = metadata.schema().fields
     for field in found:
-        if why := _unknown(field):
+        if why := _unknown(field) or _required(field):
             raise Refusal(
                 f"{table}: {why}", next_command=f"alter table {table} drop column {field.name}, by Spark or Trino"
             )
     return found
+
+
+def _required(field: types.NestedField) -> str | None:
+    if field.required and field.name not in dict(ORIGIN_FIELDS):
+        return f"its column {field.name} is required, and a record may leave it empty"
+    return None
 
 
 def _unknown(field: types.NestedField) -> str | None:

@@ -58,6 +58,14 @@ def file_of_table(io: Any, metadata: Any, path: str) -> DataFile:
     )
 
 
+def stale_column(io: Any, metadata: Any, path: str) -> str | None:
+    """Returns a column of a file that is not the table's any more, by name and id. None if each is."""
+    ids = {field.name: str(field.field_id).encode() for field in metadata.schema().fields}
+    with io.new_input(path).open() as opened:
+        held = pq.read_schema(opened)
+    return next((f.name for f in held if ids.get(f.name) != (f.metadata or {}).get(b"PARQUET:field_id")), None)
+
+
 def _without_bounds(footer: pq.FileMetaData) -> set[str]:
     """Returns the columns that have values without bounds in some part. A text of more than 4,096 bytes has none."""
     found = set()

@@ -30,6 +30,7 @@ POSTGRES = {
     "timestamp": "timestamptz",
     "binary": "bytea",
 }
+_DEFINED = {staged: type_ for type_, staged in POSTGRES.items()} | {"timestamp with time zone": "timestamp"}
 # Types of Postgres whose values are written alike, and convert into one another.
 WHOLE_TYPES = ("smallint", "integer", "bigint")
 FLOAT = ("real", "double precision")
@@ -86,6 +87,12 @@ def parse_columns(schema: str) -> tuple[Column, ...]:
         if names.count(name) > 1:
             raise BadDefinition(f"schema: column {name!r} stands there twice")
     return tuple(columns)
+
+
+def staged_column(name: str, postgres_type: str) -> Column:
+    """Returns the column whose values are staged as this type of Postgres."""
+    type_ = _DEFINED.get(postgres_type)
+    return Column(name, type_ or postgres_type.replace("numeric(", "decimal("))
 
 
 def digits(type_: str) -> tuple[int, int]:

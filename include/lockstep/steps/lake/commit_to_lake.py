@@ -27,7 +27,7 @@ from lockstep.ledger.batch.same_definition import require_promoted, require_same
 from lockstep.ledger.lake import moves
 from lockstep.ledger.staging.contents import require_staged
 from lockstep.steps.lake.keyed import keyed_move, prepare_keys
-from lockstep.steps.lake.open_tables import open_tables
+from lockstep.steps.lake.open_tables import open_fitting, require_own_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,13 +53,13 @@ def commit_to_lake(at: Context, folder: PipelineFolder, attempt: AttemptId, move
 
     `move` runs the transaction. It raises `LakeMoved` if a pointer is not where it was.
     """
-    tables = open_tables(at.conn, folder.pipeline)
+    tables = open_fitting(at.conn, folder.pipeline, attempt)
     files = _written(at, folder, attempt, tables)
     if files is None:
         return  # an earlier try has committed
     why = ""
     for number in range(LAKE_TRIES):
-        tables = open_tables(at.conn, folder.pipeline, tables)
+        tables = open_fitting(at.conn, folder.pipeline, attempt, tables)
         with TemporaryDirectory(prefix="lockstep-") as spool:
             prepared = _prepare(at, folder, attempt, files, tables, Path(spool))
             try:
@@ -173,6 +173,7 @@ def _prepare(
             of_keys = keyed_move(folder.pipeline, attempt, place, table, ids[place], spool)
             prepared: Prepared = prepare_keys(at, of_keys, lane, replaced, summary)
         else:
+            require_own_columns(folder.pipeline, table, files[place])
             prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
         settle(prepared.files)
         made[place] = (names[place], prepared, sum(file.rows for file in files.get(place, ())))

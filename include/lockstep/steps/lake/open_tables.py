@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.lake.iceberg import CATALOG, lake_places
+from lockstep.core.pipeline.columns import staged_column
+from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.lake import moves
+from lockstep.ledger.staging.digests import digest_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,9 +18,11 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.iceberg.table import LakeTable
+    from lockstep.core.lake.files import LakeFile
     from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.staging import AttemptId
 
 LAKE = "LOCKSTEP_LAKE"
 
@@ -73,11 +78,43 @@ def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Seq
     """Returns the lake tables. Refuses those that are missing, or do not fit the columns that reach them."""
     tables = open_tables(conn, pipeline)
     for place, table in tables.items():
-        if why := table.misfit(columns[place]):
-            raise BadDefinition(
-                f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
-            )
+        _require_fit(pipeline, table, columns[place])
     return tables
+
+
+def open_fitting(
+    conn: connection, pipeline: Pipeline, attempt: AttemptId, known_before: Mapping[int, LakeTable] | None = None
+) -> dict[int, LakeTable]:
+    """Returns the lake tables as they are now, as `open_tables` does. Refuses those that no longer fit the staged rows."""
+    tables = open_tables(conn, pipeline, known_before)
+    with transaction(conn, READER) as cur:
+        staged = {at: digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.beside(at)}") for at in tables}
+    for place, table in tables.items():
+        if staged[place]:  # else the attempt has committed
+            _require_fit(pipeline, table, [staged_column(*each) for each in staged[place]])
+    return tables
+
+
+def require_own_columns(pipeline: Pipeline, table: LakeTable, files: Sequence[LakeFile]) -> None:
+    """Refuses files of an attempt, written alike, if a column of theirs was dropped, renamed or made anew since."""
+    from lockstep.adapters.iceberg.schema import store_answers  # noqa: PLC0415 - few pipelines have a lake table
+    from lockstep.adapters.iceberg.within import stale_column  # noqa: PLC0415 - as above
+
+    for file in files[:1]:
+        with store_answers(file.path):
+            name = stale_column(table.opened.io, table.opened.metadata, file.path)
+        if name:
+            raise Refusal(
+                f"{pipeline.name}: the column {name} of {table.name} is not the one that the batch's files were written for",
+                next_command=f"lockstep run {pipeline.name}",
+            )
+
+
+def _require_fit(pipeline: Pipeline, table: LakeTable, columns: Sequence[Column]) -> None:
+    if why := table.misfit(columns):
+        raise BadDefinition(
+            f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
+        )
 
 
 def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:

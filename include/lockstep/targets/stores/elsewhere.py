@@ -17,6 +17,7 @@ from lockstep.core.errors import BadDefinition, LakeMoved, Refusal, Unreachable
 from lockstep.core.lake.arrivals import Arrival, has_arrived, newer_than, other_writer, told_of
 from lockstep.core.lake.files import Replaced
 from lockstep.core.lake.iceberg import Iceberg
+from lockstep.core.pipeline.columns import staged_column
 from lockstep.core.pipeline.definition import AtLeastOnce
 from lockstep.core.states import Lane
 from lockstep.faults import reach
@@ -47,10 +48,7 @@ class LakeElsewhere:
     def require_fit(self, pipeline: Pipeline, columns: Sequence[Column]) -> None:
         """Refuses a table that is missing, that rows with these columns do not fit, or that another pipeline fills."""
         table = self._table(pipeline)
-        if why := table.misfit(columns):
-            raise BadDefinition(
-                f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
-            )
+        _require_columns(pipeline, table, columns)
         if other := other_writer(pipeline.name, table.properties):
             raise Refusal(
                 f"{pipeline.name}: {other} has delivered into {table.name}, by this ledger or by another one",
@@ -76,6 +74,7 @@ class LakeElsewhere:
         """
         arrival, streams = _arrival(delivery), [stream for stream, _, _ in delivery.ranges]
         replaced = () if _keeps_old(delivery) else tuple(Replaced(*each) for each in delivery.ranges)
+        columns = [staged_column(*each) for each in delivery.columns]
         summary = told_of(delivery.pipeline.name, arrival, delivery.lane.value, delivery.code)
         files: list[str] | None = None
         in_doubt_until: float | None = None
@@ -89,6 +88,7 @@ class LakeElsewhere:
                     return {"inserted": delivery.count, "found": 1}
                 if is_late:
                     break
+                _require_columns(delivery.pipeline, table, columns, files or ())
                 delivery.fence()
                 if files is None:
                     spooled = [delivery.spool / parquet.spooled(stream) for stream in streams]
@@ -166,6 +166,21 @@ class LakeElsewhere:
     def _table(self, pipeline: Pipeline) -> TableElsewhere:
         catalog = OpenCatalog(self.settings)
         return TableElsewhere(pipeline.name, catalog, catalog.load(pipeline.name, _named(pipeline)))
+
+
+def _require_columns(
+    pipeline: Pipeline, table: TableElsewhere, columns: Sequence[Column], files: Sequence[str] = ()
+) -> None:
+    """Refuses a table that rows with these columns do not fit, or that files were written for other columns of."""
+    if why := table.misfit(columns):
+        raise BadDefinition(
+            f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
+        )
+    if name := table.stale_column(files):
+        raise Refusal(
+            f"{pipeline.name}: the column {name} of {table.name} is not the one that the batch's files were written for",
+            next_command=f"lockstep run {pipeline.name}",
+        )
 
 
 def _is_there(table: TableElsewhere, arrival: Arrival, delivery: Delivery) -> bool:
