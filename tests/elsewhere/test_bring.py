@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, StringType
 
 from lockstep import Append, Iceberg, Idempotent, Json, Pipeline
-from lockstep.adapters.iceberg.elsewhere import TableElsewhere
 from lockstep.adapters.iceberg.schema import new_schema
-from lockstep.core.errors import BadData, Refusal
+from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.lake.catalogs import Catalog, CatalogSettings
 from lockstep.core.staging import AttemptId
 from lockstep.core.states import Lane
@@ -41,11 +37,14 @@ class Scene:
         self.server, self.home = server, home
         server.catalog.create_namespace("web")
         server.catalog.create_table(("web", "drill"), new_schema(PIPELINE.columns))
-        self.store = LakeElsewhere(CatalogSettings(Catalog("POLARIS").name, {"uri": server.uri}, 3.0))
+        self.store = self.patient(3.0)
 
     @property
     def table(self):
         return self.server.catalog.load_table(("web", "drill"))
+
+    def patient(self, seconds: float, **more: str) -> LakeElsewhere:
+        return LakeElsewhere(CatalogSettings(Catalog("POLARIS").name, {"uri": self.server.uri, **more}, seconds))
 
     def delivery(self, batch: int, token: int, factor: int = 1, *, twice: bool = False) -> Delivery:
         named = {
@@ -65,8 +64,8 @@ class Scene:
         return sorted((row["_offset"], row["_ordinal"], row["id"], row["n"], row["_batch"]) for row in found)
 
 
-@pytest.fixture
-def scene(server, tmp_path):
+@pytest.fixture(name="scene")
+def made_scene(server, tmp_path):
     return Scene(server, tmp_path)
 
 
@@ -126,85 +125,25 @@ def test_a_delivery_that_is_looked_for_late_is_still_found(scene, monkeypatch):
     assert scene.server.commits == [("drop-after", 200)]
 
 
-def drop(table) -> None:
-    with table.update_schema() as change:
-        change.delete_column("n")
+def test_a_delivery_without_an_answer_goes_on_for_as_long_as_its_patience(scene, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(elsewhere, "time", clock)
+    monkeypatch.setattr(scene.server, "commit", lambda *_: setattr(scene.server, "page", (503, b"")))
+    scene.store = scene.patient(60.0)
 
-
-def rename(table) -> None:
-    with table.update_schema() as change:
-        change.rename_column("n", "number")
-
-
-def make_anew(table) -> None:
-    drop(table)
-    with table.refresh().update_schema() as change:
-        change.add_column("n", IntegerType())
-
-
-def require_more(table) -> None:
-    with table.update_schema(allow_incompatible_changes=True) as change:
-        change.add_column("extra", StringType(), required=True)
-
-
-def part(table) -> None:
-    with table.update_spec() as change:
-        change.add_field("_batch", IdentityTransform(), "b")
-
-
-NO_COLUMN = "POLARIS.web.drill: it has no column n, which takes int"
-NOT_THE_ONE = "the column n of POLARIS.web.drill is not the one that the batch's files were written for"
-CHANGES = [
-    (make_anew, NOT_THE_ONE),
-    (drop, NO_COLUMN),
-    (rename, NO_COLUMN),
-    (require_more, "its column extra is required"),
-    (part, "it is partitioned by b"),
-]
-NAMES = [change.__name__ for change, _ in CHANGES]
-
-
-@pytest.mark.parametrize(("change", "why"), CHANGES, ids=NAMES)
-def test_columns_that_change_while_a_delivery_is_prepared_refuse_it_and_nothing_is_written(
-    scene, monkeypatch, change, why
-):
-    write = TableElsewhere.write_files
-
-    def changed_behind(table, *given: Any) -> list[str]:
-        files = write(table, *given)
-        change(scene.table)
-        return files
-
-    monkeypatch.setattr(TableElsewhere, "write_files", changed_behind)
-
-    with pytest.raises(Refusal, match=why):
+    with pytest.raises(Unreachable, match="is not known, and the next run looks for it"):
         scene.store.bring(scene.delivery(7, 20))
 
-    assert [status for _, status in scene.server.commits] == [409]
-    assert scene.table.current_snapshot() is None
+    assert clock.now > 60
 
 
-@pytest.mark.parametrize(("change", "why"), CHANGES[1:], ids=NAMES[1:])
-def test_columns_that_have_changed_before_a_delivery_refuse_it_and_nothing_is_sent(scene, change, why):
-    change(scene.table)
+class Clock:
+    """A clock on which each pause is a second and a half, and nothing else takes time."""
 
-    with pytest.raises(Refusal, match=why):
-        scene.store.bring(scene.delivery(7, 20))
+    now = 0.0
 
-    assert scene.server.commits == []
+    def sleep(self, _seconds: float) -> None:
+        self.now += 1.5
 
-
-def test_a_column_more_that_comes_while_a_delivery_is_prepared_is_left_empty(scene, monkeypatch):
-    write = TableElsewhere.write_files
-
-    def changed_behind(table, *given: Any) -> list[str]:
-        files = write(table, *given)
-        with scene.table.update_schema() as change:
-            change.add_column("more", StringType())
-        return files
-
-    monkeypatch.setattr(TableElsewhere, "write_files", changed_behind)
-
-    assert scene.store.bring(scene.delivery(7, 20))["inserted"] == COUNT
-
-    assert [row["more"] for row in scene.table.scan().to_arrow().to_pylist()] == [None] * COUNT
+    def monotonic(self) -> float:
+        return self.now

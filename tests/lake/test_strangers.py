@@ -154,3 +154,18 @@ def test_a_file_that_is_missing_or_truncated_is_named_with_its_batch(of_tasks, w
     assert f"{reason}; the pointer was moved by lockstep (trino) at 20" in wrong[FILES_WHOLE]
     assert "0 rows are there, " in wrong[AS_READ_BACK]
     assert "were committed; moved by lockstep (trino)" in wrong[AS_READ_BACK]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["missing", "truncated"])
+def test_a_replay_of_rows_whose_file_is_missing_or_truncated_is_refused_in_one_line(of_tasks, what):
+    of_tasks.drain()
+    for path, _, _ in of_tasks.table().files():
+        local = Path(path.removeprefix("file://"))
+        local.rename(local.with_suffix(".gone")) if what == "missing" else local.write_bytes(local.read_bytes()[:-9])
+    before = of_tasks.pointer("drill")
+
+    with pytest.raises(Refusal, match=r"^lockstep\.sales\.drill: file:.*(a file is missing|magic bytes not found)"):
+        of_tasks.replay("0:3", "0:9")
+
+    assert of_tasks.pointer("drill") == before

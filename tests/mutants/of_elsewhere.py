@@ -5,8 +5,13 @@ from __future__ import annotations
 from mutants.mutant import Edit, Mutant, one
 
 BRING = "tests/elsewhere/test_bring.py::"
-PREPARED = f"{BRING}test_columns_that_change_while_a_delivery_is_prepared_refuse_it_and_nothing_is_written"
-BEFORE = f"{BRING}test_columns_that_have_changed_before_a_delivery_refuse_it_and_nothing_is_sent"
+STORES = (
+    "tests/elsewhere/test_refusing_stores.py::"
+    "test_a_store_that_refuses_is_one_line_without_a_secret_and_names_the_settings_of_its_catalog"
+)
+COLUMNS = "tests/elsewhere/test_columns_between.py::"
+PREPARED = f"{COLUMNS}test_columns_that_change_while_a_delivery_is_prepared_refuse_it_and_nothing_is_written"
+BEFORE = f"{COLUMNS}test_columns_that_have_changed_before_a_delivery_refuse_it_and_nothing_is_sent"
 FAULTS = "tests/elsewhere/test_once.py::test_each_batch_is_there_once_at_each_fault_of_an_answer"
 OTHERS = "tests/elsewhere/test_others.py::"
 CORE = "tests/core/test_arrivals.py::"
@@ -69,6 +74,18 @@ MUTANTS: list[Mutant] = [
         "a column that was dropped since would be left out of the rows without a word",
         (f"{PREPARED}[make_anew]", f"{BEFORE}[drop]", f"{BEFORE}[rename]"),
         Edit(STORE, "                _require_columns(delivery.pipeline, table, columns, files or ())\n", ""),
+    ),
+    one(
+        "a delivery in doubt ends after so many tries",
+        "a catalog that is away for half a minute would leave a batch in doubt, and results of AtMostOnce() out",
+        (f"{BRING}test_a_delivery_without_an_answer_goes_on_for_as_long_as_its_patience",),
+        Edit(STORE, "while number < ELSEWHERE_TRIES or in_doubt_until is not None:", "while number < ELSEWHERE_TRIES:"),
+    ),
+    one(
+        "a store elsewhere is told as the lake's own",
+        "its refusal would name other settings, and might repeat a key of the catalog",
+        (f"{STORES}[refuses]", f"{STORES}[other]"),
+        Edit(TABLE, "        return self._catalog.store_answers(self._pipeline, ", "        return super().answers("),
     ),
     one(
         "a catalog's answer is repeated with its secret",

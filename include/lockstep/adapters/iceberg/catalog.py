@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
@@ -24,11 +25,13 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     TooManyRequestsError,
     UnauthorizedError,
+    ValidationError,
 )
 from requests import RequestException
 
 from lockstep.adapters.iceberg.schema import METRICS, new_schema
 from lockstep.core.errors import LakeMoved, Refusal, Unreachable
+from lockstep.core.lake.store_words import store_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,6 +125,27 @@ class OpenCatalog:
         except (ValueError, KeyError) as error:
             why = f"{what} and answers what no Iceberg REST catalog does: {self._said(error)}"
             raise Refusal(why, next_command=correct) from None
+
+    @contextmanager
+    def store_answers(self, pipeline: str, what: str) -> Iterator[None]:
+        """Turns what the store of a table refuses, or has not, into one line without a secret of the catalog."""
+        correct = f"correct {self.settings.variable}, or what the catalog lends of its store"
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise Refusal(
+                f"{pipeline}: {what}: a file is missing: {self._said(error)}",
+                next_command="put that file back, or take it out of the table by Spark or Trino",
+            ) from None
+        except (OSError, pa.ArrowException) as error:
+            said, answer = self._said(error), store_answer(str(error))
+            kind = Refusal if answer and not answer.away else Unreachable
+            raise kind(f"{pipeline}: {what}: {answer.why if answer else said}", next_command=correct) from None
+        except (ValueError, ValidationError) as error:
+            raise Refusal(
+                f"{pipeline}: {what}: this is no metadata of Iceberg: {self._said(error)}",
+                next_command=f"look at {what} by Spark or Trino",
+            ) from None
 
     @property
     def _called(self) -> str:

@@ -13,7 +13,6 @@ from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId, A
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.history import LakeTransaction
-from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.values import stream_sums
 from lockstep.adapters.iceberg.within import file_of_table, stale_column
@@ -49,6 +48,10 @@ class TableElsewhere(LakeTable):
         """Returns the table's properties."""
         return dict(self._table.metadata.properties)
 
+    def answers(self, what: str = "") -> AbstractContextManager[None]:
+        """Turns what the table's store refuses into one line. Its login is the catalog's, and not that of the lake."""
+        return self._catalog.store_answers(self._pipeline, what or self.name)
+
     def arrivals(self) -> list[Arrival]:
         """Returns the deliveries of the pipeline that the snapshots tell of, from the one that readers see backwards."""
         known = {each.snapshot_id: each for each in self._table.metadata.snapshots}
@@ -79,7 +82,7 @@ class TableElsewhere(LakeTable):
             out: AbstractContextManager[Any] = self._table.io.new_output(paths[-1]).create()
             return out
 
-        with store_answers(self.name), CutFiles(arrival.batch_id, self.arrow_schema, open_file) as cut:
+        with self.answers(), CutFiles(arrival.batch_id, self.arrow_schema, open_file) as cut:
             for rows in (each for file in spooled for each in pq.ParquetFile(file).iter_batches()):
                 cut.write(self._aligned(arrival, rows))
                 for stream, its in stream_sums(rows).items():
@@ -107,8 +110,8 @@ class TableElsewhere(LakeTable):
         Raises `LakeMoved` if it does not hold, and `Unreachable` if nobody knows.
         """
         prefix = prefix_of(self.location, arrival.batch_id, arrival.token)
-        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{try_uuid}") if replaced else ([], [], 0)
-        with store_answers(self.name):
+        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{try_uuid}")
+        with self.answers():
             change = LakeTransaction(self._table)
             change.set_properties(property_of(self._pipeline, arrival))
             snapshot = change.update_snapshot(summary)
@@ -128,7 +131,7 @@ class TableElsewhere(LakeTable):
 
     def stale_column(self, files: Sequence[str]) -> str | None:
         """Returns a column of these files, written alike, that is not the table's any more. None if each of them is."""
-        with store_answers(self.name):
+        with self.answers():
             return next((stale_column(self._table.io, self._table.metadata, path) for path in files[:1]), None)
 
     def _aligned(self, arrival: Arrival, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -148,7 +151,7 @@ class TableElsewhere(LakeTable):
 
     def _read_back(self, paths: Sequence[str]) -> dict[int, OffsetSums]:
         found: dict[int, OffsetSums] = {}
-        with store_answers(self.name):
+        with self.answers():
             for path in paths:
                 with self._table.io.new_input(path).open() as source:
                     for rows in pq.ParquetFile(source).iter_batches(columns=["_stream", "_offset"]):

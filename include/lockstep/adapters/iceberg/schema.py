@@ -168,6 +168,19 @@ def arrow_of_field(type_: types.IcebergType) -> pa.DataType:
     return ARROW[str(type_)]
 
 
+def arrow_schema_of(table: str, metadata: Any) -> pa.Schema:
+    """Returns the columns of a table as files have them, with the field ids of the table."""
+    return pa.schema(
+        pa.field(
+            field.name,
+            arrow_of_field(field.field_type),
+            not field.required,
+            {"PARQUET:field_id": str(field.field_id)},
+        )
+        for field in known_fields(table, metadata)
+    )
+
+
 def postgres_type(type_: types.IcebergType) -> str:
     """Returns the type of Postgres that holds a column's values exactly."""
     if isinstance(type_, types.DecimalType):

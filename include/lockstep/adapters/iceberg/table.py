@@ -20,7 +20,7 @@ from lockstep.adapters.iceberg.history import LakeTransaction, Preparing, withou
 from lockstep.adapters.iceberg.schema import (
     ORIGIN_FIELDS,
     FileDoor,
-    arrow_of_field,
+    arrow_schema_of,
     known_fields,
     misfit,
     postgres_type,
@@ -41,6 +41,7 @@ from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyiceberg.table import FileScanTask
 
@@ -107,15 +108,11 @@ class LakeTable:
     @cached_property
     def arrow_schema(self) -> pa.Schema:
         """Returns the columns as files have them, with the field ids of the table."""
-        return pa.schema(
-            pa.field(
-                field.name,
-                arrow_of_field(field.field_type),
-                not field.required,
-                {"PARQUET:field_id": str(field.field_id)},
-            )
-            for field in known_fields(self.name, self._table.metadata)
-        )
+        return arrow_schema_of(self.name, self._table.metadata)
+
+    def answers(self, what: str = "") -> AbstractContextManager[None]:
+        """Turns what the table's store refuses into one line, about a file or about the table."""
+        return store_answers(what or f"{self.name}: {self.address}")
 
     def prepare(
         self,
@@ -129,7 +126,7 @@ class LakeTable:
 
         A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
         """
-        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}") if replaced else ([], [], 0)
+        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}")
         after, snapshot_id, sequence, written = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
         counts = (len(files), len(drops), len(keeps), withdrawn)
         return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts, sequence, (*keeps, *written))
@@ -142,7 +139,7 @@ class LakeTable:
         Returns its address, the snapshot with its order, and what was written for it.
         """
         table = self.change(commit_uuid)
-        with store_answers(f"{self.name}: {self.address}"), LakeTransaction(table) as change:
+        with self.answers(), LakeTransaction(table) as change:
             snapshot = change.update_snapshot(dict(summary))
             producer = snapshot.overwrite(UUID(commit_uuid)) if drops else snapshot.fast_append()
             producer.commit_uuid = UUID(commit_uuid)
@@ -193,7 +190,7 @@ class LakeTable:
         """
         wanted = AlwaysTrue() if within is None else within_ranges(within)
         schema = pa.schema([self.arrow_schema.field(name) for name in columns]).remove_metadata()
-        with store_answers(f"{self.name}: {self.address}"):
+        with self.answers():
             refuse_equality_deletes(self.name, self._table.metadata, self._table.io)
             scan = self._table.scan(wanted, selected_fields=tuple(columns))
             tasks = [task for task in scan.plan_files() if task.file.file_path not in without]
@@ -208,11 +205,14 @@ class LakeTable:
         keeps: list[str] = []
         withdrawn = 0
         schema = self._table.metadata.schema()
-        for task, whole in self._touched(replaced):
+        with self.answers():
+            tasks = list(self._touched(replaced)) if replaced else []
+        for task, whole in tasks:
             rows = 0
             if not whole or task.delete_files:
                 scan = ArrowScan(self._table.metadata, self._table.io, schema, AlwaysTrue())
-                held = scan.to_table([task])
+                with self.answers():
+                    held = scan.to_table([task])
                 kept = held.filter(pc.invert(any_of(replaced, held)))
                 withdrawn += held.num_rows - kept.num_rows
                 if kept.num_rows == held.num_rows:
@@ -229,7 +229,7 @@ class LakeTable:
     def write(self, path: str, rows: pa.Table) -> None:
         """Writes rows to a new file."""
         with (
-            store_answers(path),
+            self.answers(path),
             self._table.io.new_output(path).create() as out,
             closing(RowGroups(out, rows.schema)) as its,
         ):

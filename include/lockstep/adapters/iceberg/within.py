@@ -96,10 +96,11 @@ def equality_deletes(metadata: Any, io: Any) -> list[str]:
 
 def refuse_equality_deletes(name: str, metadata: Any, io: Any) -> None:
     """Refuses deletes that pyiceberg cannot apply, by the name of their file."""
+    catalog, _, table = name.partition(".")
     for path in equality_deletes(metadata, io):
         raise Refusal(
             f"{name}: {path} holds equality deletes, which cannot be applied here",
-            next_command=f"in Spark: call lockstep.system.rewrite_data_files('{name.partition('.')[2]}', "
+            next_command=f"in Spark: call {catalog}.system.rewrite_data_files('{table}', "
             "options => map('delete-file-threshold', '1'))",
         )
 

@@ -79,8 +79,11 @@ class LakeElsewhere:
         files: list[str] | None = None
         in_doubt_until: float | None = None
         why = ""
-        for number in range(ELSEWHERE_TRIES):
-            time.sleep(random.uniform(0, ELSEWHERE_PAUSE_SECONDS * number))  # noqa: S311 - it keeps writers apart
+        number = 0
+        while number < ELSEWHERE_TRIES or in_doubt_until is not None:
+            pause = ELSEWHERE_PAUSE_SECONDS * min(number, ELSEWHERE_TRIES)
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - it keeps writers apart
+            number += 1
             is_late = in_doubt_until is not None and time.monotonic() > in_doubt_until
             try:
                 table = self._table(delivery.pipeline)
