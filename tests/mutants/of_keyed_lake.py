@@ -10,6 +10,13 @@ PROOF = "tests/lake/keyed/test_proof.py::"
 
 MUTANTS: list[Mutant] = [
     one(
+        "a real goes to the lake as its text",
+        "a key of a column that was widened would not be found again, and have two rows",
+        ("tests/lake/test_widened.py::test_a_key_is_found_again_in_a_column_that_was_widened",),
+        Edit("targets/lake/spool.py", '"t.{}::float8" if name in wide else "t.{}"', '"t.{}"'),
+        long=True,
+    ),
+    one(
         "what was rehearsed is not compared with what commits",
         "a key would stand in Postgres and not in the lake",
         (f"{COMMITS}test_a_deletion_that_is_forgotten_between_preparation_and_commit_is_prepared_anew",),

@@ -20,7 +20,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name, typed_columns
 from lockstep.ledger.rows import one
 from lockstep.targets.lake.copy import Q as COPY
-from lockstep.targets.lake.spool import SPOOLED_ROWS, as_batch
+from lockstep.targets.lake.spool import SPOOLED_ROWS, as_batch, columns_as_held
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ Q = queries("lockstep.targets.lake", "keyed")
 def staged_keys(cur: cursor, attempt: AttemptId, place: int, target: Upsert, schema: pa.Schema) -> Keys:
     """Returns the keys of the winners' staged rows, in the types of the lake table."""
     fields = pa.schema([(name, schema.field(name).type) for name in target.key])
-    query = sql.SQL(Q["staged_keys"]).format(columns=_named(fields), rows=staged_rows(attempt, 0, place).source)
+    query = sql.SQL(Q["staged_keys"]).format(
+        columns=columns_as_held(fields), rows=staged_rows(attempt, 0, place).source
+    )
     return gather_keys(target.key, _fetched(cur, attempt, query, fields))
 
 
@@ -82,12 +84,12 @@ def state_of_copy(cur: cursor, copy: str) -> str:
 
 def rows_of_copy(cur: cursor, attempt: AttemptId, target: Upsert, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the copy in the types of the lake table. Raises `BadData` for a value that these do not hold."""
-    parts = {"copy": table_name(target.table), "columns": _named(schema), "keys": each_name("t.{0}", target.key)}
+    parts = {
+        "copy": table_name(target.table),
+        "columns": columns_as_held(schema),
+        "keys": each_name("t.{0}", target.key),
+    }
     return _fetched(cur, attempt, sql.SQL(Q["rows_of_copy"]).format(**parts), schema)
-
-
-def _named(schema: pa.Schema) -> Composable:
-    return each_name("t.{0}", schema.names)
 
 
 def _fetched(cur: cursor, attempt: AttemptId, query: Composable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

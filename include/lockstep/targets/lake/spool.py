@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from psycopg2.extensions import cursor
+    from psycopg2.sql import Composable
 
     from lockstep.core.lake.files import OffsetSums
     from lockstep.core.staging import AttemptId
@@ -51,7 +52,7 @@ def spool_rows(
         for row in every(cur)
     }
     named = [name for name in schema.names if name in {*staged, *COORDINATES}]
-    columns = sql.SQL(", ").join(sql.SQL("t.{}").format(sql.Identifier(name)) for name in named)
+    columns = columns_as_held(schema, named)
     files: list[Path] = []
 
     def open_file(number: int) -> AbstractContextManager[Path]:
@@ -70,6 +71,14 @@ def spool_rows(
             values["_batch"] = (attempt.batch_id,) * len(some)
             cut.write(_of_values(values, len(some), schema))
     return Spooled(tuple(files), expected)
+
+
+def columns_as_held(schema: pa.Schema, named: Sequence[str] = ()) -> Composable:
+    """Returns columns to select, all of them without `named`. Doubles are widened here: the driver gives a real as 0.1."""
+    names = named or schema.names
+    wide = {name for name in names if pa.types.is_float64(schema.field(name).type)}
+    each = (sql.SQL("t.{}::float8" if name in wide else "t.{}").format(sql.Identifier(name)) for name in names)
+    return sql.SQL(", ").join(each)
 
 
 def as_batch(attempt: AttemptId, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
