@@ -85,3 +85,18 @@ def test_a_shell_can_be_taught_to_complete_commands(lockstep, monkeypatch):
     said = lockstep("--show-completion", "bash")
     assert (said.code, said.err) == (0, "")
     assert "complete -o" in said.out
+
+
+def test_a_command_whose_help_says_that_it_takes_all_pipelines_does_so_without_a_name(lockstep, here):
+    assert here
+    said = {
+        name: " ".join(str(getattr(each, "help", "")) for each in command.params)
+        for name, command in get_command(app.app).commands.items()  # type: ignore[attr-defined]
+    }
+    taking_all = sorted(name for name, text in said.items() if "all of them without it" in text)
+
+    assert taking_all == ["check", "doctor", "status"]
+    for name in taking_all:
+        assert lockstep(name, "--json").code in {Exit.DONE, Exit.REFUSED}, name
+    assert lockstep("verify").code == Exit.USAGE
+    assert list(lockstep("migrate", "--json").document) == ["applied"], "the ledger alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import typer
 
 from lockstep.cli.app import app
-from lockstep.dev.demo import last_words
+from lockstep.dev.demo import IN_LAKE, PIPELINES, WINDOWED, last_words
 from lockstep.installed import CHECKOUT
 
 WORDS = last_words("http://127.0.0.1:1", "admin", "the password")
@@ -39,3 +40,12 @@ def test_every_command_that_is_shown_exists(page):
         assert name in commands, name
         if name == "dev":
             assert more[0] in commands["dev"].commands, more[0]
+
+
+def test_help_says_which_pipelines_the_demo_loads_and_by_what():
+    said = typer.main.get_command(app).commands["demo"].help  # type: ignore[attr-defined]
+    (of_make,) = re.findall(r"^demo:.*## (.+)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+
+    for text in (said, of_make):
+        assert f"{' and '.join(PIPELINES)} by Airflow's scheduler" in text, text
+        assert f"then {WINDOWED} and {IN_LAKE}" in text, text

@@ -210,3 +210,24 @@ def test_the_words_that_the_readme_begins_with_stand_in_the_glossary(word):
     assert re.search(rf"\b{word}", (ROOT / "README.md").read_text(encoding="utf-8"))
     glossary = (DOCS / "glossary.md").read_text(encoding="utf-8")
     assert re.search(rf"^\|.*\b{word}\b.*\|", glossary, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_heading_has_a_text_or_a_smaller_heading_below_it(page):
+    text = FENCE.sub("a block", page.read_text(encoding="utf-8"))
+    pairs = re.findall(r"^(#+) (.+)\n\s*(?=(#+) )", text, re.MULTILINE)
+    assert [title for above, title, below in pairs if len(below) <= len(above)] == []
+
+
+def test_the_page_of_feeds_names_every_target_that_takes_one():
+    targets = [getattr(lockstep, name) for name in lockstep.__all__ if isclass(getattr(lockstep, name))]
+    takes = [target.__name__ for target in targets if "feed" in signature(target).parameters]
+    (told,) = re.findall(r"`feed` is an option of (.+)\.$", (DOCS / "feeds.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", told)) == sorted(takes)
+
+
+def test_the_page_of_monitoring_says_more_of_each_metric():
+    metrics = re.findall(r"^\| `(lockstep_\w+)` \|", (DOCS / "reference" / "metrics.md").read_text(), re.MULTILINE)
+    told = re.findall(r"`(lockstep_\w+)`", (DOCS / "monitoring" / "README.md").read_text())
+    assert len(metrics) > 30
+    assert set(metrics) - set(told) == set()

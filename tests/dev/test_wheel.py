@@ -221,9 +221,6 @@ def test_the_changelog_begins_with_this_version_and_tells_what_is_added_changed_
 
 
 def test_pages_name_the_wheel_of_this_version():
-    named = {
-        name
-        for page in (ROOT / "docs").rglob("*.md")
-        for name in re.findall(r"lockstep_kafka-(\d[\d.]*)-py3", page.read_text())
-    }
-    assert named == {VERSION}
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    named = {name for page in pages for name in re.findall(r"(lockstep[\w.-]*)-py3-none-any\.whl", page.read_text())}
+    assert named == {f"lockstep_kafka-{VERSION}", "lockstep_kafka-VERSION"}

@@ -40,7 +40,10 @@ def init_command(
 
 
 def demo_command(folder: DemoFolder = Path("lockstep-demo")) -> None:
-    """Start Postgres, Kafka and Airflow, load three pipelines by its scheduler, verify them. Leave the stack up."""
+    """Start Postgres, Kafka and Airflow, load pipelines, verify them. Leave the stack up.
+
+    Loads orders and clicks by Airflow's scheduler, and then sales and sold by `lockstep run`.
+    """
     from lockstep.dev import demo
 
     raise typer.Exit(demo.show_demo(folder))

@@ -9,11 +9,14 @@ import typer
 
 from lockstep.cli.history import OfLedger, known_pipeline
 from lockstep.cli.looks import certifying
-from lockstep.cli.options import OneName
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import broker, configured_registry, open_ledger, results_elsewhere
 from lockstep.core.errors import Refusal
 
+ProvedName = Annotated[
+    str | None,
+    typer.Argument(help="The pipeline; not needed with --certificate.", metavar="NAME", show_default=False),
+]
 Certificate = Annotated[str | None, typer.Option(help="Prove this certificate.", metavar="FILE", show_default=False)]
 PublicKey = Annotated[
     str | None,
@@ -35,7 +38,7 @@ SinceWhen = Annotated[
 
 
 def verify_command(
-    name: OneName = None,
+    name: ProvedName = None,
     deep: Deep = False,
     certificate: Certificate = None,
     public_key: PublicKey = None,

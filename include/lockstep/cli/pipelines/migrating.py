@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from lockstep.adapters import folders
-from lockstep.cli.options import MaybeReason, OneName
+from lockstep.cli.options import MaybeReason
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.pipelines import evolving
 from lockstep.cli.pipelines.checking import columns_reaching_targets, trial_engine
@@ -25,9 +27,14 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
 
+MigratedName = Annotated[
+    str | None,
+    typer.Argument(help="The pipeline with the target; the ledger alone without it.", metavar="NAME", show_default=False),
+]
+
 
 def migrate_command(
-    name: OneName = None,
+    name: MigratedName = None,
     propose: Propose = False,
     apply: Apply = None,
     reason: MaybeReason = None,
