@@ -35,6 +35,7 @@ from support.scenes.command_line import DEFINITION, assert_refused
         (DEFINITION.replace("orders.v1", "orders v1"), ["topic 'orders v1' is no legal topic name"]),
         ("from lockstep import Pipline", ["__init__.py:1: ImportError: cannot import name", "did you mean Pipeline?"]),
         ("X = Upset('public.x')", ["__init__.py:1: NameError: name 'Upset' is not defined; did you mean Upsert?"]),
+        ("X = Limits()", ["NameError: name 'Limits' is not defined; from lockstep import Limits  Next:"]),
         ("import lockstep\nlockstep.Jsn()", ["__init__.py:2: AttributeError:", "did you mean Json?"]),
         ("from lockstep import Pipeline\nPipeline()", ["__init__.py:2: TypeError:", "missing", "'name', 'topic'"]),
         ("raise SystemError('out\\nof\\tluck')", ["__init__.py:1: SystemError: out of luck"]),

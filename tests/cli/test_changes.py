@@ -54,6 +54,24 @@ def test_the_snapshot_is_the_table_and_says_where_to_go_on(fed):
     assert "public.orders: 1 rows; go on at number 4" in fed("changes", "orders", "--snapshot").out
 
 
+def test_decimals_of_changes_and_of_the_snapshot_are_exact_texts_and_floats_stay_numbers(fed, admin):
+    admin("alter table public.orders add column amount numeric(30,10), add column share float8, add column rest jsonb")
+    assert fed("migrate", "orders").code == 0
+    values = """('c', 12345678901234567890.0123456789, 0.1, '{"deep": [12345678901234567890.0123456789, 0.5]}'::jsonb),
+        ('d', 3, 2, null)"""
+    insert = f"""insert into public.orders (id, amount, share, rest, _stream, _offset, _ordinal, _batch)
+        select v.*, 1, 9, 0, 0 from (values {values}) v"""
+    admin(f"begin; select lockstep.manual_change('public.orders', 'by hand'); {insert}; commit")
+    large = "12345678901234567890.0123456789"
+    expected = {"c": (large, 0.1, {"deep": [large, 0.5]}), "d": ("3.0000000000", 2, None)}
+
+    read = fed("changes", "orders", "--from", "4", "--json").document["changes"]
+    held = fed("changes", "orders", "--snapshot", "--json").document["rows"]
+    for found in ([each["after"] for each in read], [row for row in held if row["id"] in expected]):
+        assert {row["id"]: (row["amount"], row["share"], row["rest"]) for row in found} == expected
+    assert f'"amount": "{large}"' in fed("changes", "orders").out
+
+
 def test_a_number_that_is_not_there_is_refused_in_one_line(fed, admin):
     assert_refused(
         fed("changes", "orders", "--from", "9"),

@@ -90,6 +90,19 @@ def test_a_preview_shows_each_kind_of_difference_and_changes_nothing(lockstep, d
     ) == [(0,)]
 
 
+def test_a_preview_shows_decimals_to_the_last_digit(lockstep, drilled, factor, admin):
+    assert drilled
+    large = "12345678901234567890.0123456789"
+    admin(f"alter table public.drill add column amount numeric(30,10) default {large}")
+    factor["n"] = 2
+
+    said = lockstep("replay", "drill", "--partition", "0", "--preview", "--json").document
+
+    assert {(each["before"]["amount"], each["after"]["amount"]) for each in said["difference"]["samples"]} == {
+        (large, large)
+    }
+
+
 def test_a_replay_of_one_batch_touches_that_batch(lockstep, drilled):
     (batch, _), *_ = drilled.committed()
     document = lockstep("replay", "drill", "--batch", str(batch), "--json").document

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -15,11 +16,26 @@ from support.scenes.windowed import into_windows
 @pytest.fixture
 def windowed(lockstep, drill, monkeypatch):
     """Leads the drill, with its 150 records of 150 ids, into windows of a minute. The command line works without Spark."""
-    here = into_windows(drill)
+    here = led_into_windows(lockstep, drill, monkeypatch)
+    yield here
+    here.at.close()
+
+
+def led_into_windows(lockstep, drill, monkeypatch, of_target: str = ""):
+    here = into_windows(drill, of_target=of_target)
     lockstep.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
     for door in ("planning", "replaying", "running"):
         monkeypatch.setattr(f"lockstep.cli.batches.{door}.engine_for", lambda *_: here.engine)
-    yield here
+    return here
+
+
+def test_changes_of_windows_that_are_shown_are_by_no_person(lockstep, drill, monkeypatch):
+    here = led_into_windows(lockstep, drill, monkeypatch, ", feed=Feed()")
+    assert lockstep("run", "drill", "--until-idle").code == 0
+
+    shown = lockstep("changes", "drill", "--from", "0", "--limit", "1")
+    assert (shown.code, "a person" in shown.out) == (0, False)
+    assert re.search(r"^ +0 +\d+ +insert +windows +", shown.out, re.MULTILINE), shown.out
     here.at.close()
 
 

@@ -165,7 +165,7 @@ def test_each_of_several_targets_is_compared_and_totals_by_their_key(elsewhere, 
     row, total = found["samples"]
     assert (row["target"], row["key"], row["offset"], row["differs"]) == ("public.drill", {}, 2, ["n"])
     assert (total["target"], total["key"], total["differs"]) == ("public.sums", {"id": "a"}, ["total"])
-    assert [(total[side]["total"], total[side]["many"]) for side in ("live", "canary")] == [(4, 2), (6, 2)]
+    assert [(total[side]["total"], total[side]["many"]) for side in ("live", "canary")] == [("4", 2), ("6", 2)]
 
 
 def test_rejects_and_code_that_fails_are_the_canarys_verdict(elsewhere, compared, produce):

@@ -194,7 +194,7 @@ def _meant(error: Exception) -> str:
     elif isinstance(error, ImportError | NameError | AttributeError) and (found := UNKNOWN_NAME.search(text)):
         known, wanted = lockstep.__all__, found[1]
     close = get_close_matches(wanted, known, 1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; from lockstep import {wanted}" if wanted in close else f"; did you mean {close[0]}?" if close else ""
 
 
 def _one_pipeline(module: ModuleType, name: str, source: Path) -> Pipeline:

@@ -105,7 +105,9 @@ def _say(document: dict[str, Any]) -> None:
 
 
 def _by(change: dict[str, Any]) -> str:
-    return f"batch {change['batch']}" if change["batch"] is not None else "a person"
+    if change["batch"] is not None:
+        return f"batch {change['batch']}"
+    return "windows" if change["kind"] == "emission" else "a person"
 
 
 def _shown(change: dict[str, Any]) -> str:

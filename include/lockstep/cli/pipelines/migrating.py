@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 MigratedName = Annotated[
     str | None,
-    typer.Argument(help="The pipeline with the target; the ledger alone without it.", metavar="NAME", show_default=False),
+    typer.Argument(
+        help="The pipeline with the target; the ledger alone without it.", metavar="NAME", show_default=False
+    ),
 ]
 
 

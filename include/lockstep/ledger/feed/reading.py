@@ -9,13 +9,14 @@ from psycopg2 import sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.feed.feeds import SCHEMA, feed_name
+from lockstep.ledger.exact_rows import exact_rows
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe
 from lockstep.ledger.views.reading import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from psycopg2.extensions import cursor
 
@@ -46,9 +47,10 @@ def read_changes(cur: cursor, pipeline: str, table: str, begin: int | None, limi
             next_command=f"lockstep changes {pipeline} --target {table} --from {feed.next_number}",
         )
     images = table_name(f"{SCHEMA}.{feed_name(table)}")
+    row_of = exact_rows(cur, images)
     values = {"target": table, "begin": begin, "until": begin + limit}
     cur.execute(sql.SQL(Q["changes"]).format(images=images), values)
-    return _stands(feed) | {"changes": _entries(every(cur), tuple(feed.key))}
+    return _stands(feed) | {"changes": _entries(every(cur), tuple(feed.key), row_of)}
 
 
 def read_snapshot(cur: cursor, pipeline: str, target: Target) -> Document:
@@ -58,8 +60,9 @@ def read_snapshot(cur: cursor, pipeline: str, target: Target) -> Document:
     """
     feed = require_feed(cur, pipeline, target.table)
     keys = sql.SQL(", ").join(map(sql.Identifier, feed.key))
+    row_of = exact_rows(cur, table_name(target.table))
     cur.execute(sql.SQL(Q["snapshot"]).format(target=table_name(target.table), keys=keys))
-    return _stands(feed) | {"changes": [], "rows": [row.row for row in every(cur)]}
+    return _stands(feed) | {"changes": [], "rows": [row_of(row.row) for row in every(cur)]}
 
 
 def announced_changes(cur: cursor, batch_id: int) -> dict[str, int]:
@@ -129,7 +132,7 @@ def _stands(feed: Any) -> Document:
     }
 
 
-def _entries(images: Iterable[Any], key: tuple[str, ...]) -> list[Document]:
+def _entries(images: Iterable[Any], key: tuple[str, ...], row_of: Callable[[str | None], Any]) -> list[Document]:
     """Returns one entry per change, with its row before and after. A row that was not there is null.
 
     An erased change has no key and no row any more.
@@ -137,9 +140,9 @@ def _entries(images: Iterable[Any], key: tuple[str, ...]) -> list[Document]:
     entries: list[Document] = []
     for image in images:
         if image.change == "after":
-            entries[-1]["after"] = image.row
+            entries[-1]["after"] = row_of(image.row)
             continue
-        row = None if image.change == "erased" else image.row
+        row = None if image.change == "erased" else row_of(image.row)
         is_before = image.change in {"before", "delete"}
         entries.append(
             {

@@ -10,6 +10,7 @@ from psycopg2 import sql
 from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import Upsert, WithTotals, row_key
 from lockstep.core.records import SOURCE_ORDER
+from lockstep.ledger.exact_rows import exact_rows
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import every, one
@@ -48,11 +49,13 @@ def difference(
 
 
 def compare_rows(cur: cursor, parts: dict[str, Any], values: dict[str, Any], samples: int) -> dict[str, Any]:
-    """Counts how the rows of `after` differ from the table `before`, and returns the first few that do."""
+    """Counts how the rows of `after` differ from the table `before`, and returns the first few that do, exactly."""
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), values)
     counts: dict[str, Any] = one(cur)._asdict()
+    row_of = exact_rows(cur, parts["before"])
     cur.execute(sql.SQL(Q["sample_differences"]).format(**parts), values | {"most": samples})
-    return counts | {"samples": [row._asdict() for row in every(cur)]}
+    found = [row._asdict() for row in every(cur)]
+    return counts | {"samples": [each | {name: row_of(each[name]) for name in ("before", "after")} for each in found]}
 
 
 def late_rows(cur: cursor, attempt: AttemptId) -> int:

@@ -21,7 +21,7 @@ told as (
     select case when old is null then 'added' when new is null then 'removed' else 'changed' end as kind, old, new,
         coalesce(new, old) as row
     from pairs where old is distinct from new)
-select kind, old as before, new as after from (
+select kind, old::text as before, new::text as after from (
     select *, row_number() over (partition by kind order by (row ->> '_stream')::int, (row ->> '_offset')::bigint) as place
     from told) numbered where place <= %(most)s order by kind, place
 

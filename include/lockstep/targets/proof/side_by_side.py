@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from psycopg2 import sql
-from psycopg2.extras import register_default_jsonb
 
 from lockstep.core.pipeline.columns import VERSION_NAMES
 from lockstep.core.pipeline.targets import History, WithTotals, row_key
@@ -58,8 +54,7 @@ def carry(cur: cursor, target: Target, columns: Iterable[str], rows: IO[bytes]) 
 def side_by_side(
     cur: cursor, target: Target, carried: Carried, columns: Iterable[str], samples: int, place: int = 0
 ) -> dict[str, Any]:
-    """Returns the difference from the carried rows to those that stand here, as `difference` does. Fractions are decimals."""
-    register_default_jsonb(cur, loads=partial(json.loads, parse_float=Decimal))  # rows may differ in the last digit
+    """Returns the difference from the carried rows to those that stand here, as `difference` does."""
     parts = places_of(target, place)
     cur.execute(sql.SQL(Q["make_before"]).format(**parts, typed=typed_columns(carried.types.items())))
     cur.copy_expert(sql.SQL(Q["rows_in"]).format(**parts), carried.rows)
