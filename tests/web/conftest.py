@@ -37,7 +37,7 @@ def dags():
     def know(*tags: str, owners: str = "lockstep", **paused: bool) -> None:
         with create_session() as session:
             for dag_id, is_paused in paused.items():
-                given = [DagTag(name=tag, dag_id=dag_id) for tag in tags or ("lockstep", "a topic")]
+                given = [DagTag(name=tag, dag_id=dag_id) for tag in tags or ("lockstep", "live", "a topic")]
                 known = {"dag_id": dag_id, "is_paused": is_paused, "is_stale": False, "owners": owners}
                 session.add(DagModel(**known, bundle_name="b", tags=given))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from itertools import pairwise
 
 import psycopg2
 import pytest
@@ -15,7 +16,7 @@ from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.feed.relay import relay
 from lockstep.steps.upkeep.trim_feeds import trim_feeds
 from lockstep.web.pages import feed_page
-from lockstep.web.pictures.feed_bars import BARS_HEIGHT, LEAST_BAR
+from lockstep.web.pictures.feed_bars import BARS_HEIGHT, LEAST_BAR, set_bars
 from support.scenes.erasing import KEY, erase_key, feed
 from support.scenes.here import into_feed
 from support.servers.scheduled import wait_for
@@ -97,6 +98,16 @@ def test_a_bar_is_as_high_as_its_set_has_changes_and_no_change_is_too_low_to_be_
     ]
     places = [float(x) for _, x, y, _, _ in drawn if float(y) > BARS_HEIGHT]
     assert places == sorted(places), "the newest is at the right"
+
+
+def test_times_below_the_bars_leave_each_other_their_room():
+    made = {"changes": 1, "inserted": 1, "updated": 0, "deleted": 0, "kind": "batch", "lane": "live", "at": None}
+    sets = [made | {"seq": seq, "first_number": seq} for seq in range(200)]
+    for many in (1, 2, 5, 60, 200):
+        places = [x for x, _ in set_bars(sets[:many], None, 200)["ticks"]]
+        assert places[0] == 0
+        assert all(later - earlier >= 240 for earlier, later in pairwise(places)), many
+    assert len(places) == 3
 
 
 def test_older_sets_are_pages_of_their_own_and_no_set_is_on_two(pages, here, monkeypatch):

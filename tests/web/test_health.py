@@ -48,6 +48,13 @@ def test_a_dag_without_the_tag_is_no_pipeline(pages, here, dags):
     assert "never_run" not in said(pages("/"))
 
 
+def test_a_dag_behind_a_pipeline_is_none_whatever_it_shares_a_tag_with(pages, here, dags):
+    here.drain()
+    dags("lockstep", "example", never_run=False)
+
+    assert "never_run" not in said(pages("/"))
+
+
 def test_a_pipeline_that_nobody_schedules_is_behind(pages, here, produce):
     here.rewrite(KEEP, f'{KEEP} alarm="1s",')
     here.drain()

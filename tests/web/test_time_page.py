@@ -209,6 +209,15 @@ def test_partitions_far_away_leave_the_windows_their_room():
     assert drawn["watermark_x"] is None, "it is outside"
 
 
+def test_a_window_that_begins_later_than_now_leaves_the_others_their_room():
+    far = window(0, start=NOON.replace(year=2099), end=NOON.replace(year=2099) + MINUTE)
+    drawn = event_lanes([window(0), window(1), far], [stream(0, NOON, NOON)], NOON, NOON + 9 * MINUTE)
+    assert (len(drawn["bars"]), drawn["ahead"]) == (2, 1)
+    assert sum(bar["width"] for bar in drawn["bars"]) > 600
+    alone = event_lanes([far], [], None, NOON)
+    assert (len(alone["bars"]), alone["ahead"]) == (1, 0), "a picture of nothing says less"
+
+
 def test_the_ends_of_the_calendar_are_drawn():
     far = NOON.replace(year=9989)
     drawn = event_lanes([window(0), window(0, start=far, end=far + MINUTE)], [], far)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 TAG = "lockstep"  # as `lockstep.airflow` marks the DAGs that it makes
+OF_A_PIPELINE = ("live", "history")  # as it marks those of one pipeline. A DAG behind a pipeline has neither.
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class KnownDag:
 
     is_paused: bool
     owners: tuple[str, ...] = ()
+    is_of_a_pipeline: bool = True
 
 
 def known_dags(dag_ids: Collection[str]) -> dict[str, KnownDag]:
@@ -32,12 +34,17 @@ def known_dags(dag_ids: Collection[str]) -> dict[str, KnownDag]:
     Empty if Airflow's database does not answer: a page then says nothing of its DAGs.
     """
     ours = select(DagTag.dag_id).where(DagTag.name == TAG)
-    asked = select(DagModel.dag_id, DagModel.is_paused, DagModel.owners).where(
+    of_a_pipeline = DagModel.dag_id.in_(select(DagTag.dag_id).where(DagTag.name.in_(OF_A_PIPELINE)))
+    asked = select(DagModel.dag_id, DagModel.is_paused, DagModel.owners, of_a_pipeline).where(
         DagModel.dag_id.in_(dag_ids), DagModel.dag_id.in_(ours), DagModel.is_stale.is_(False)
     )
     try:
         with create_session() as session:
-            return {dag_id: KnownDag(bool(paused), _names(owners)) for dag_id, paused, owners in session.execute(asked)}
+            found = session.execute(asked)
+            return {
+                dag_id: KnownDag(bool(paused), _names(owners), bool(is_ours))
+                for dag_id, paused, owners, is_ours in found
+            }
     except SQLAlchemyError as error:
         log.warning("Airflow's database does not say which DAGs it has: %s", type(error).__name__)
         return {}

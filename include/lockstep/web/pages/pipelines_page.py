@@ -74,7 +74,7 @@ def pipelines_page(dag_ids: Collection[str], shown: Shown) -> str:
     dags = known_dags(doors)
     with reading_ledger() as cur:
         found = [row for row in overview.pipelines(cur, sorted(doors)) if not row.forgotten]
-        rows = [row for row in found if row.recorded or row.name in dags]
+        rows = [row for row in found if row.recorded or (row.name in dags and dags[row.name].is_of_a_pipeline)]
         recent = overview.recent(cur, [row.name for row in rows])
     names = [row.name for row in rows if row.planned]
     told, rejects = statuses(names), remembered_rejects(names)

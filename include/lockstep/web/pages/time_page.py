@@ -101,7 +101,7 @@ def time_page(dag_id: str, asked: TimeChoices) -> str:
         windows=[
             each | {"complete": completeness(each, watermark), "corrections": corrections(each)} for each in windows
         ],
-        picture=event_lanes(windows, shown, watermark),
+        picture=event_lanes(windows, shown, watermark, now),
         count=len(streams),
         most=PARTITIONS_PER_PAGE,
         to_choose=WINDOWS_TO_CHOOSE,

@@ -35,9 +35,15 @@ def corrections(window: Document) -> int:
 
 
 def event_lanes(
-    windows: Sequence[Document], streams: Sequence[Document], watermark: datetime | None
+    windows: Sequence[Document], streams: Sequence[Document], watermark: datetime | None, now: datetime | None = None
 ) -> dict[str, Any] | None:
-    """Returns the picture of these windows and streams, or None if nothing has a time yet."""
+    """Returns the picture of these windows and streams, or None if nothing has a time yet.
+
+    Counts windows that begin after `now` as `ahead`, and draws none of them beside others: one would make all others narrow.
+    """
+    begun = [each for each in windows if now is None or each["start"] <= now]
+    ahead = len(windows) - len(begun) if begun else 0
+    windows = begun or windows
     clock = _clock(windows, streams, watermark)
     if clock is None:
         return None
@@ -47,6 +53,7 @@ def event_lanes(
         "width": LANE_WIDTH,
         "height": top + len(streams) * (LANE + LANE_GAP),
         "top": top,
+        "ahead": ahead,
         "track": TRACK,
         "lane": LANE,
         "bars": bars,

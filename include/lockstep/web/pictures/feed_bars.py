@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lockstep.ledger.views.reading import Document
 
 BARS_HEIGHT, FOOT = 120, 5  # of the bars, and of the strip below that says which kind of commit it was
+MARK_WIDTH = 240  # of the picture's 1000: two times in words that are nearer would lie over one another
 LEAST_BAR = 1.5  # of a bar's height: lower ones cannot be seen
 KINDS_OF_CHANGES = ("inserted", "updated", "deleted")
 
@@ -25,16 +26,24 @@ def set_bars(sets: Sequence[Document], confirmed: int | None, slots: int) -> dic
         return None
     step, most = LANE_WIDTH / slots, max(each["changes"] for each in sets) or 1
     bars = [_bar(each, number * step, step, most) for number, each in enumerate(reversed(sets))]
-    marks = sorted({0, len(bars) // 2, len(bars) - 1})
     return {
         "bars": bars,
         "most": max(each["changes"] for each in sets),
         "width": LANE_WIDTH,
         "height": BARS_HEIGHT,
         "foot": FOOT,
-        "ticks": [(bars[number]["x"], bars[number]["set"]["at"]) for number in marks],
+        "ticks": [(bars[number]["x"], bars[number]["set"]["at"]) for number in _marked(bars)],
         "confirmed_x": None if confirmed is None else _confirmed_x(bars, confirmed, step),
     }
+
+
+def _marked(bars: Sequence[dict[str, Any]]) -> list[int]:
+    """Returns which bars have their time below them: the first one, and the middle and last ones that are not too near."""
+    marks = [0]
+    for number in (len(bars) // 2, len(bars) - 1):
+        if bars[number]["x"] - bars[marks[-1]]["x"] >= MARK_WIDTH:
+            marks.append(number)
+    return marks
 
 
 def _bar(found: Document, x: float, step: float, most: int) -> dict[str, Any]:
