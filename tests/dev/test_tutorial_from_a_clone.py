@@ -63,7 +63,7 @@ def test_the_tutorial_alone_leads_from_a_clone_to_a_replay_that_another_person_a
     (transform,) = re.findall(r"^```python\n(.+?)^```", PAGE, re.MULTILINE | re.DOTALL)
     (clone / TRANSFORM).write_text(transform)
     printed = typed_in_one_shell(inside + first[last:], clone)
-    assert "AT" in printed["lockstep replay refunds --batch 1 --preview"]
+    assert "AT" in printed["lockstep replay refunds --from 0:0 --preview"]
 
     printed = typed_in_one_shell(inside + commands(SWITCH, APPROVAL), clone)
     address, user, password = login_of(printed["lockstep dev status --password"])
