@@ -39,7 +39,7 @@ def event_lanes(
 ) -> dict[str, Any] | None:
     """Returns the picture of these windows and streams, or None if nothing has a time yet.
 
-    Counts windows that begin after `now` as `ahead`, and draws none of them beside others: one would make all others narrow.
+    Counts windows that begin after `now` as `ahead`. Draws none of them beside others, which would become narrow.
     """
     begun = [each for each in windows if now is None or each["start"] <= now]
     ahead = len(windows) - len(begun) if begun else 0

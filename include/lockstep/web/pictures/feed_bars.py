@@ -38,7 +38,7 @@ def set_bars(sets: Sequence[Document], confirmed: int | None, slots: int) -> dic
 
 
 def _marked(bars: Sequence[dict[str, Any]]) -> list[int]:
-    """Returns which bars have their time below them: the first one, and the middle and last ones that are not too near."""
+    """Returns which bars have their time below them: the first, the middle and the last, if they stand apart."""
     marks = [0]
     for number in (len(bars) // 2, len(bars) - 1):
         if bars[number]["x"] - bars[marks[-1]]["x"] >= MARK_WIDTH:
