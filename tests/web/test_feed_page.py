@@ -106,7 +106,7 @@ def test_times_below_the_bars_leave_each_other_their_room():
     for many in (1, 2, 5, 60, 200):
         places = [x for x, _ in set_bars(sets[:many], None, 200)["ticks"]]
         assert places[0] == 0
-        assert all(later - earlier >= 240 for earlier, later in pairwise(places)), many
+        assert all(later - earlier >= 420 for earlier, later in pairwise(places)), many
     assert len(places) == 3
 
 

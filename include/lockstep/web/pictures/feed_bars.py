@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lockstep.ledger.views.reading import Document
 
 BARS_HEIGHT, FOOT = 120, 5  # of the bars, and of the strip below that says which kind of commit it was
-MARK_WIDTH = 240  # of the picture's 1000: two times in words that are nearer would lie over one another
+MARK_WIDTH = 420  # of the picture's 1000. On a phone, two times in words that are nearer would lie over one another
 LEAST_BAR = 1.5  # of a bar's height: lower ones cannot be seen
 KINDS_OF_CHANGES = ("inserted", "updated", "deleted")
 
