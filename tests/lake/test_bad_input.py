@@ -175,7 +175,8 @@ def test_tables_that_take_no_rows_are_one_line_and_nothing_is_written(of_tasks, 
         f"file://{file}",
     )
     with monkeypatch.context() as full:
-        full.setattr(LakePlace, "unfinished", property(lambda self: LakePlace(self.fs, "/dev/full")))
+        (disk := file.parent / "full").symlink_to("/dev/full")  # what is deleted is the link, and not the device
+        full.setattr(LakePlace, "unfinished", property(lambda self: LakePlace(self.fs, str(disk))))
         answers.expect("a full disk", Exit.AWAY, "No space left on device", "run", "drill")
     data = file.parent.parent / "data"
     data.rename(data.with_name("away"))
