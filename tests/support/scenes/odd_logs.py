@@ -8,7 +8,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -91,7 +91,7 @@ def delete_records(kafka: str, topic: str, before: int, partition: int = 0) -> N
 
 
 def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
-    """Makes another topic of the same name, as soon as the broker has forgotten the old one."""
+    """Makes another topic of the same name, as soon as the broker has forgotten the old one. Waits until it answers for it."""
     client = admin(kafka)
     client.delete_topics([topic])[topic].result(20)
 
@@ -102,7 +102,15 @@ def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
             return False
         return True
 
+    def answers() -> bool:
+        """Returns True if all logs are there and empty. The broker hears of them later than its controller."""
+        try:
+            return all(high_end(kafka, topic, partition) == 0 for partition in range(partitions))
+        except KafkaException:
+            return False
+
     until(made, "the old topic would not go")
+    until(answers, "the new topic was not heard of")
 
 
 def compact(kafka: str, topic: str, below: int, partition: int = 0) -> None:
