@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
-from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.errors import Refusal
 from lockstep.core.lake.iceberg import CATALOG, lake_places
 from lockstep.core.pipeline.columns import staged_column
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.lake import moves
 from lockstep.ledger.staging.digests import digest_columns
+from lockstep.targets.lake.fit import refuse_stale, require_lake_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +79,7 @@ def require_lake_fit(conn: connection, pipeline: Pipeline, columns: Sequence[Seq
     """Returns the lake tables. Refuses those that are missing, or do not fit the columns that reach them."""
     tables = open_tables(conn, pipeline)
     for place, table in tables.items():
-        _require_fit(pipeline, table, columns[place])
+        require_lake_columns(pipeline, table, columns[place])
     return tables
 
 
@@ -91,7 +92,7 @@ def open_fitting(
         staged = {at: digest_columns(cur, f"{STAGING_SCHEMA}.{attempt.beside(at)}") for at in tables}
     for place, table in tables.items():
         if staged[place]:  # else the attempt has committed
-            _require_fit(pipeline, table, [staged_column(*each) for each in staged[place]])
+            require_lake_columns(pipeline, table, [staged_column(*each) for each in staged[place]])
     return tables
 
 
@@ -103,18 +104,7 @@ def require_own_columns(pipeline: Pipeline, table: LakeTable, files: Sequence[La
     for file in files[:1]:
         with store_answers(file.path):
             name = stale_column(table.opened.io, table.opened.metadata, file.path)
-        if name:
-            raise Refusal(
-                f"{pipeline.name}: the column {name} of {table.name} is not the one that the batch's files were written for",
-                next_command=f"lockstep run {pipeline.name}",
-            )
-
-
-def _require_fit(pipeline: Pipeline, table: LakeTable, columns: Sequence[Column]) -> None:
-    if why := table.misfit(columns):
-        raise BadDefinition(
-            f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
-        )
+        refuse_stale(pipeline, table, name)
 
 
 def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: Sequence[Sequence[Column]]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from lockstep.adapters.iceberg.catalog import OpenCatalog
 from lockstep.adapters.iceberg.elsewhere import TableElsewhere
 from lockstep.core.changes.restored import SeenBatch
-from lockstep.core.errors import BadDefinition, LakeMoved, Refusal, Unreachable
+from lockstep.core.errors import LakeMoved, Refusal, Unreachable
 from lockstep.core.lake.arrivals import Arrival, has_arrived, newer_than, other_writer, told_of
 from lockstep.core.lake.files import Replaced
 from lockstep.core.lake.iceberg import Iceberg
@@ -21,6 +21,7 @@ from lockstep.core.pipeline.columns import staged_column
 from lockstep.core.pipeline.definition import AtLeastOnce
 from lockstep.core.states import Lane
 from lockstep.faults import reach
+from lockstep.targets.lake.fit import refuse_stale, require_lake_columns
 from lockstep.targets.stores import parquet
 from lockstep.targets.stores.delivery import NewerArrival
 
@@ -175,15 +176,8 @@ def _require_columns(
     pipeline: Pipeline, table: TableElsewhere, columns: Sequence[Column], files: Sequence[str] = ()
 ) -> None:
     """Refuses a table that rows with these columns do not fit, or that files were written for other columns of."""
-    if why := table.misfit(columns):
-        raise BadDefinition(
-            f"{pipeline.name}: {table.name}: {why}", next_command=f"alter table {table.name}, by Spark or Trino"
-        )
-    if name := table.stale_column(files):
-        raise Refusal(
-            f"{pipeline.name}: the column {name} of {table.name} is not the one that the batch's files were written for",
-            next_command=f"lockstep run {pipeline.name}",
-        )
+    require_lake_columns(pipeline, table, columns)
+    refuse_stale(pipeline, table, table.stale_column(files))
 
 
 def _is_there(table: TableElsewhere, arrival: Arrival, delivery: Delivery) -> bool:
