@@ -43,6 +43,7 @@ retire orders --reason r
 hand-over public.orders --from orders --to append --reason r
 move orders --to-topic t
 erase orders --key k --reason r
+recount orders --reason r
 restored orders --reason r
 pause orders --reason r
 unpause orders --reason r

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from support.scenes.command_line import assert_refused, assert_wrong_call
+from support.scenes.here import into_two
 
 
 def test_verify_says_in_its_last_line_what_was_compared(lockstep, here):
@@ -40,11 +41,21 @@ def test_the_document_of_verify_has_fixed_fields(lockstep, here):
 
     document = said.document
     assert said.code == 1
-    assert list(document) == ["pipeline", "ok", "deep", "since", "proved", "not_compared", "checks", "conclusion"]
+    assert list(document) == [
+        "pipeline",
+        "ok",
+        "deep",
+        "since",
+        "proved",
+        "not_compared",
+        "checks",
+        "conclusion",
+        "next_command",
+    ]
     assert (document["pipeline"], document["ok"], document["deep"]) == ("drill", False, True)
     assert document["proved"] == [{"target": "public.drill", "coordinates": "log", "contents": "wrong"}]
     assert document["not_compared"] == []
-    fields = {"name", "ok", "detail", "proves", "target", "against", "left_out"}
+    fields = {"name", "ok", "detail", "proves", "target", "against", "left_out", "batches"}
     assert all(set(check) == fields for check in document["checks"])
     failed = [check for check in document["checks"] if not check["ok"]]
     assert {(c["proves"], c["against"], c["target"]) for c in failed} == {
@@ -52,6 +63,12 @@ def test_the_document_of_verify_has_fixed_fields(lockstep, here):
         ("contents", "log", "public.drill"),
     }
     assert document["conclusion"].startswith("drill: NOT every check holds: 2 of ")
+    ((batch,),) = here.drill.ask("select _batch from public.drill where n = -1")
+    assert [check["batches"] for check in failed] == [[batch]] * 2
+    assert document["next_command"] == f"lockstep replay drill --batch {batch}"
+    assert lockstep("verify", "drill").out.splitlines()[-1].endswith(f"  Next: lockstep replay drill --batch {batch}")
+    assert lockstep("replay", "drill", "--batch", str(batch)).code == 0
+    assert lockstep("verify", "drill", "--deep", "--json").document["ok"]
 
 
 def test_a_definition_that_is_not_the_ledgers_is_refused_in_one_line(lockstep, here):
@@ -131,3 +148,25 @@ def test_since_what_no_batch_or_time_is_is_refused(lockstep):
     assert_refused(lockstep("verify", "drill", "--since", "0:5"), "takes a time or the number of a batch")
     assert_refused(lockstep("verify", "drill", "--since", "yesterday"), "--since")
     assert_wrong_call(lockstep("verify", "--certificate", "x", "--public-key", "y", "--since", "1"), "--since")
+
+
+def test_a_count_goes_on_after_a_row_that_was_deleted_by_hand_came_back(lockstep, here):
+    into_two(here.drill)
+    here.drain()
+    said = lockstep("recount", "drill", "--reason", "r")
+    assert said.out.splitlines() == ["drill: every table has as many rows as its commits have left"]
+    here.drill.ask("delete from public.newest where id = 'r7' returning 1")
+    gone = lockstep("recount", "drill", "--reason", "r")
+    assert_refused(gone, "public.newest", "its row is missing", "Next: lockstep replay drill --batch 1")
+    here.replay("1", "1")
+
+    assert lockstep("verify", "drill").code == 1
+    said = lockstep("verify", "drill", "--deep")
+    assert said.out.splitlines()[-1].endswith("  Next: lockstep recount drill --reason ...")
+    document = lockstep("recount", "drill", "--reason", "back by its replay", "--json").document
+    one = {"target": "public.newest", "expected": 151, "found": 150}
+    assert document == {"pipeline": "drill", "recounted": [one], "changed": True}
+    assert here.drill.ask("select who <> '', why from lockstep.decision where kind = 'recount'") == [
+        (True, "back by its replay")
+    ]
+    assert (lockstep("verify", "drill").code, lockstep("verify", "drill", "--deep").code) == (0, 0)

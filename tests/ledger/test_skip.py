@@ -58,6 +58,16 @@ def test_a_skip_that_cannot_be_is_refused_and_changes_nothing(conn, ledger, to, 
     assert (position(ledger, stream), decided(ledger)) == (10, [])
 
 
+def test_a_skip_backward_names_the_command_for_what_lies_there(conn, ledger):
+    ledger.done({ledger.stream(0): (0, 10)})
+    broker = SayingBroker(view((0, 25)))
+    skip(conn, broker, ORDERS, AtOffsets({0: 20}), ME, NOON)
+    for offset, command in ((4, "replay"), (9, "replay"), (10, "fill"), (15, "fill")):
+        with pytest.raises(Refusal, match="the position is 20, and skip only goes forward") as no:
+            skip(conn, broker, ORDERS, AtOffsets({0: offset}), ME, NOON)
+        assert no.value.next_command == f"lockstep {command} {ORDERS.name} --from 0:{offset}"
+
+
 def test_a_skip_to_where_the_position_is_changes_nothing(conn, ledger):
     stream = ledger.stream(0)
     ledger.done({stream: (0, 10)})

@@ -270,8 +270,9 @@ def test_too_many_rejects_refuse_the_batch_and_its_rows_stay_hidden(once, drill,
     produce(drill.topic, [("k", "{no json")] * 150)
     here.rewrite('target=Append("public.drill"),', 'target=Append("public.drill"), max_reject_share=0.0,')
     here.rewrite("records=200", "records=400")
-    with pytest.raises(BadData, match="were rejected"):
+    with pytest.raises(BadData, match="were rejected") as no:
         staged(here)
+    assert no.value.values == f"150 records, first {drill.topic}-2 offset 59: not JSON: JSONDecodeError"
     assert (drill.ask(BEHIND), drill.ask(COUNTED)) == ([(150, 150)], [(0, 0)])
     assert drill.violations() == []
 

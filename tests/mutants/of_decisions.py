@@ -34,7 +34,7 @@ MUTANTS = [
         "a skip that would go back says nothing",
         "the person means a replay",
         (f"{CANNOT}[back]",),
-        Edit("steps/changes/skip.py", "if exact and goal < position:", "if exact and goal < 0:"),
+        Edit("steps/changes/skip.py", "        if goal < position:", "        if goal < 0:"),
         long=True,
     ),
     one(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Edit, one
+from mutants.mutant import Drop, Edit, one
 
 APPEND = "tests/kafka/test_verify.py::"
 KEYED = "tests/kafka/test_verify_keyed.py::"
 WINDOWS = "tests/windows/test_verify_deep.py::"
+WRONG = "tests/kafka/test_wrong_rows.py::"
 
 MUTANTS = [
     one(
@@ -132,6 +133,36 @@ MUTANTS = [
             "            checks += ledger.checks_since(cur, pipeline, since)\n",
             "            pass\n",
         ),
+        long=True,
+    ),
+    one(
+        "verify names no batch of a wrong row",
+        "an operator would not know what to replay",
+        (f"{WRONG}test_verify_leads_to_the_command_that_puts_wrong_rows_right[append-changed]",),
+        Edit("ledger/proof/verify_contents.py", '{target.table}"), batch=row.batch_id)', '{target.table}"))'),
+        Edit("targets/proof/decoded.py", "[segment.batch_id for _ in found]", "[]"),
+        long=True,
+    ),
+    one(
+        "a count goes on while rows are wrong",
+        "a missing row would be accepted without a word",
+        (f"{WRONG}test_a_row_that_a_later_record_has_brought_back_is_counted_on_by_decision",),
+        Edit("steps/proof/recount.py", "    if wrong:", "    if wrong and not keyed:"),
+        long=True,
+    ),
+    one(
+        "a recount is not counted",
+        "verify would say NO for ever",
+        (f"{WRONG}test_a_row_that_a_later_record_has_brought_back_is_counted_on_by_decision",),
+        Edit("ledger/proof/verify.sql", "where d.kind = 'recount' and", "where d.kind = 'skip' and"),
+        long=True,
+    ),
+    one(
+        "recount_is_told dropped",
+        "a decision would not say which count is off, and by how much",
+        "tests/ledger/test_constraints_of_counts.py::"
+        "test_the_database_refuses_a_recount_that_does_not_say_of_which_table_and_by_how_much",
+        Drop("alter table lockstep.decision drop constraint recount_is_told"),
         long=True,
     ),
 ]

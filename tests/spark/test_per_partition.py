@@ -192,6 +192,9 @@ def test_a_range_that_is_refused_stays_while_the_others_are_committed_and_alone_
 
     before = made.ask("select stream_id, token from lockstep.commit order by 1")
     assert len(before) == 2
+    assert made.ask("select split_part(error, E'\n', 2) from lockstep.attempt") == [
+        (f"101 records, first {name}-1 offset 10: not a JSON object",)
+    ]
     (folder,) = made.parts()[2:]
     file = folder.path / "__init__.py"
     file.write_text(file.read_text().replace("guarantee=", "max_reject_share=1.0, guarantee="))

@@ -113,6 +113,10 @@ def test_a_flood_of_rejects_refuses_the_commit_and_three_of_them_block(pipeline,
     assert isinstance(decision, Blocked)
     assert "--retry" in decision.next_command
     assert loaded.ask("select count(*) from lockstep.commit") == [(0,)]
+    assert (
+        loaded.ask("select split_part(error, E'\n', 2) from lockstep.attempt")
+        == [(f"200 records, first {name}-0 offset 0: not a JSON object",)] * 3
+    )
 
 
 def test_the_newest_record_of_a_key_wins_and_a_tombstone_deletes(pipeline, topic, produce):

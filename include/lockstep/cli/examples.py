@@ -38,6 +38,7 @@ EXAMPLES = {
     "hand-over": 'lockstep hand-over public.orders --from orders --to shop_orders --reason "the shop takes over"',
     "move": "lockstep move orders --to-topic orders.v2",
     "erase": 'lockstep erase orders --key o-4711 --column order_id --reason "case 12"',
+    "recount": 'lockstep recount orders --reason "a row was deleted by hand, and its replay has put it back"',
     "restored": 'lockstep restored orders --reason "restored to 12:00"',
     "pause": 'lockstep pause orders --reason "upgrade"',
     "unpause": 'lockstep unpause orders --reason "upgraded"',

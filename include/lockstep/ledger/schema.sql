@@ -185,8 +185,9 @@ create table decision (
     constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
         and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
-        'approve', 'refuse-approval', 'grow', 'restored', 'hand-over', 'drop-archived', 'adopt', 'move', 'topic', 'admit-late',
-        'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter', 'erase', 'upkeep')),
+        'approve', 'refuse-approval', 'grow', 'restored', 'recount', 'hand-over', 'drop-archived', 'adopt', 'move', 'topic',
+        'admit-late', 'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter',
+        'erase', 'upkeep')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
@@ -197,6 +198,8 @@ create table decision (
         '$."moved"[*]?(!((((@."stream_id".type() == "number" && @."partition".type() == "number") && @."position".type() == "number") && @."offset".type() == "number") && @."matched".type() == "number"))'::jsonpath)),
     constraint promote_is_told check (kind <> 'promote' or coalesce((detail ->> 'transform') ~ '^[0-9a-f]{64}$', false)
         and coalesce(jsonb_path_exists(detail, '$."from"[*]."offset"?(@.type() == "number")'::jsonpath), false)),
+    constraint recount_is_told check (kind <> 'recount' or coalesce(jsonb_typeof(detail -> 'target') = 'string', false)
+        and coalesce((detail ->> 'rows') ~ '^-?[1-9][0-9]{0,17}$' and jsonb_typeof(detail -> 'rows') = 'number', false)),
     constraint topic_is_told check (kind <> 'topic' or coalesce(jsonb_typeof(detail -> 'topics') = 'object', false)
         and coalesce(jsonb_path_exists(detail, '$."topics".*'::jsonpath), false) and not jsonb_path_exists(detail,
         '$."topics".*?(@.type() != "object")'::jsonpath)),

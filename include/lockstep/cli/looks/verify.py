@@ -64,7 +64,7 @@ def verify_command(
         missing = "NAME" if name is None else "--certificate"
         raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
     from lockstep.core.planning.bounds import parse_bound
-    from lockstep.core.proof.verification import conclusion, proofs
+    from lockstep.core.proof.verification import conclusion, next_step, proofs
     from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
     from lockstep.steps.proof.verify import verify_of_ledger as prove_of_ledger
@@ -89,7 +89,9 @@ def verify_command(
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
     said = conclusion(name, proved, checks, its)
     left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
-    ends_here = deep or isinstance(found, OfLedger) or all(proof.contents in ("log", "wrong") for proof in proved)
+    then = None if isinstance(found, OfLedger) else next_step(name, checks, deep=deep)
+    if ok and not deep and not isinstance(found, OfLedger) and not all(proof.contents == "log" for proof in proved):
+        then = f"lockstep verify {name} --deep" + (f" --since {since}" if since else "")
     document = {
         "pipeline": name,
         "ok": ok,
@@ -99,6 +101,7 @@ def verify_command(
         "not_compared": left_out,
         "checks": [asdict(check) for check in checks],
         "conclusion": said,
+        "next_command": then,
     }
 
     def for_people() -> None:
@@ -106,8 +109,7 @@ def verify_command(
         say_table(["", "check", "detail"], rows)
         for each in left_out:
             say(f"not compared: {each['what']}  ({each['check']})")
-        again = f" --since {since}" if since else ""
-        say(said + ("" if ends_here else f"  Next: lockstep verify {name} --deep{again}"))
+        say(said + (f"  Next: {then}" if then else ""))
 
     show(document, as_json, for_people)
     if not ok:

@@ -86,6 +86,23 @@ def quarantine_reason(kind: str, kwargs: Mapping[str, Any], row: Mapping[str, An
     return f"expectation {kind}({', '.join(columns)}): {', '.join(_shown(row.get(name)) for name in columns)}"
 
 
+def reasons_of(violators: Mapping[tuple[int, int], str], partitions: Mapping[int, str]) -> list[str]:
+    """Returns how many records each expectation has turned away, the most frequent first, each with its first place.
+
+    `partitions` names each stream's partition, as `topic-0`.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    for place in sorted(violators):
+        places.setdefault(violators[place].partition(": ")[0], []).append(place)
+    found = sorted(places.items(), key=lambda each: (-len(each[1]), each[0]))
+    return [reason_told(len(at), f"{partitions[at[0][0]]} offset {at[0][1]}", reason) for reason, at in found]
+
+
+def reason_told(count: int, first: str, reason: str) -> str:
+    """Returns one reason for rejects as a line: how many have it, and where the first one lies."""
+    return f"{count} {'record' if count == 1 else 'records'}, first {first}: {reason}"
+
+
 def _shown(value: Any) -> str:
     if value is None:
         return "null"

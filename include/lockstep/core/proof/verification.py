@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
+ROWS_COUNTED = "rows are all there"
 MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]
@@ -28,7 +29,8 @@ class PromiseCheck:
     """One promise that was checked. `detail` says what was compared, or names the first offending partition and offset.
 
     `proves` names the side of the `target`'s rows that the check compares. `against` names the other side. `left_out`
-    names the rows or records that it could not compare. A check that compared nothing proves nothing.
+    names the rows or records that it could not compare. A check that compared nothing proves nothing. `batches` are
+    those of the first wrong rows: a replay of a batch writes its rows anew.
     """
 
     name: str
@@ -38,6 +40,7 @@ class PromiseCheck:
     target: str = ""
     against: Against = "ledger"
     left_out: str = ""
+    batches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +106,68 @@ class BatchesSince:
 
 
 class Wrong:
-    """The errors that one check finds. All of them are counted, the first of them are named."""
+    """The errors that one check finds. All of them are counted, the first of them are named, with their batches."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.batches: tuple[int, ...] = ()
         self._named: list[str] = []
 
-    def add(self, what: str, count: int = 1) -> None:
+    def add(self, what: str, count: int = 1, batch: int | None = None) -> None:
         """Counts one more error. With a `count` above one, the text stands for several."""
-        self.count += count
-        if len(self._named) < MOST_NAMED_ERRORS:
-            self._named.append(what)
+        self.extend([what], count, [batch])
 
-    def extend(self, named: Iterable[str], count: int) -> None:
-        """Counts several more errors, of which some are named."""
+    def add_of(self, batch: int, what: str, count: int = 1) -> None:
+        """Counts one more error of this batch, and names the batch before it."""
+        self.add(f"batch {batch}: {what}", count, batch)
+
+    def extend(self, named: Iterable[str], count: int, batches: Iterable[int | None] = ()) -> None:
+        """Counts several more errors, of which some are named. `batches` are those that are known of their rows."""
         self.count += count
         self._named = [*self._named, *named][:MOST_NAMED_ERRORS]
+        known = dict.fromkeys([*self.batches, *(batch for batch in batches if batch is not None)])
+        self.batches = tuple(known)[:MOST_NAMED_ERRORS]
 
     def join(self, other: Wrong) -> None:
         """Adds the errors of another check."""
-        self.extend(other._named, other.count)
+        self.extend(other._named, other.count, other.batches)
+
+    def check(
+        self,
+        name: str,
+        proves: Proves = "nothing",
+        target: str = "",
+        against: Against = "ledger",
+        *,
+        told: str = "",
+        left_out: str = "",
+    ) -> PromiseCheck:
+        """Returns the check that has found these errors. `told` is its detail if there are none."""
+        detail = str(self) if self.count else told
+        return PromiseCheck(name, not self.count, detail, proves, target, against, left_out, self.batches)
 
     def __str__(self) -> str:
         if self.count == 1:
             return self._named[0]
         more = f"; and {self.count - len(self._named)} more" if self.count > len(self._named) else ""
         return f"{self.count} are wrong: {'; '.join(self._named)}{more}"
+
+
+def next_step(name: str, checks: Sequence[PromiseCheck], *, deep: bool) -> str | None:
+    """Returns the command that puts wrong rows right, or that finds out more about them. Returns None if none does.
+
+    It is a replay of the oldest batch with a wrong row. If a `deep` look finds only another number of keys, it counts
+    them anew.
+    """
+    wrong = [check for check in checks if not check.ok]
+    batches = {batch for check in wrong for batch in check.batches}
+    if batches:
+        return f"lockstep replay {name} --batch {min(batches)}"
+    if wrong and not deep:
+        return f"lockstep verify {name} --deep"
+    if wrong and all(check.name.startswith(ROWS_COUNTED) for check in wrong):
+        return f"lockstep recount {name} --reason ..."
+    return None
 
 
 def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]:

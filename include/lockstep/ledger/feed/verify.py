@@ -44,8 +44,7 @@ def feed_checks(cur: cursor, pipeline: str, target: Target) -> list[PromiseCheck
         ]
     checks = []
     for name, query in FEED_CHECKS.items():
-        wrong = _wrong_in(cur, query, pipeline, target, is_whole=feed.whole)
-        checks.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else ""))
+        checks.append(_wrong_in(cur, query, pipeline, target, is_whole=feed.whole).check(name))
     return checks
 
 

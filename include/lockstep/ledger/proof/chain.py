@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.proof.certificate import Link
-from lockstep.core.proof.verification import PromiseCheck
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, one
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from psycopg2.extensions import cursor
+
+    from lockstep.core.proof.verification import PromiseCheck
 
 Q = queries("lockstep.ledger.proof", "chain")
 LINKS_PER_TRANSACTION = 1_000  # records that one transaction links
@@ -39,7 +40,7 @@ def chain_check(cur: cursor, pipeline: str) -> PromiseCheck:
     wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
     found = head(cur, pipeline)
     detail = f"{found.number or 0} links, {found.waiting} records wait for the next run"
-    return PromiseCheck(CHECK, ok=not wrong.count, detail=str(wrong) if wrong.count else detail)
+    return wrong.check(CHECK, told=detail)
 
 
 def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:

@@ -11,7 +11,7 @@ from lockstep.core.isolation import READER_ENDED_TWICE
 from lockstep.core.lake.iceberg import LakeCopy
 from lockstep.core.pipeline.definition import Append, Upsert
 from lockstep.core.pipeline.guarantees import Delivered
-from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Segment, Wrong
+from lockstep.core.proof.verification import MOST_NAMED_ERRORS, ROWS_COUNTED, PromiseCheck, Segment, Wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import in_database, table_name
 from lockstep.ledger.rows import every, one
@@ -35,7 +35,7 @@ LEDGER_CHECKS = {
     "counts reconcile": "counts_not_reconciled",
     "rejects are all there": "rejects_not_counted",
 }
-ROWS_COUNTED, ROWS_OWNED = "rows are all there", "every row is its batch's"
+ROWS_OWNED = "every row is its batch's"
 UNCOUNTED = "missing rows of keys: they are counted over all batches alone"
 ROWS_PER_FETCH = 10_000
 
@@ -100,14 +100,22 @@ def _owned(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
 def _counted(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
     """Compares the rows of an upserted table with the recorded effects of its commits, if all are recorded."""
     name, table = ROWS_COUNTED, pipeline.first.table
-    cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
-    row = one(cur)
+    row = keys_counted(cur, table)
     if row.unknown:
         why = f"missing rows: {row.unknown} commits have not recorded how many rows they left"
         return PromiseCheck(name, ok=True, detail=f"not looked at: {why}", target=table, left_out=why)
     recorded = f"{row.expected} rows by the effects of {row.commits} commits"
     detail = recorded if row.expected == row.found else f"{recorded}, {row.found} are in the target"
     return PromiseCheck(name, row.expected == row.found, detail, "coordinates", table)
+
+
+def keys_counted(cur: cursor, table: str) -> Any:
+    """Counts the rows of an upserted table: `found` ones, and those `expected` by effects and decisions.
+
+    `unknown` is how many of its `commits` have not recorded how many rows they left.
+    """
+    cur.execute(sql.SQL(Q["keys_counted"]).format(target=table_name(table)), {"target": table})
+    return one(cur)
 
 
 def check_name(pipeline: Pipeline, target: Target, name: str) -> str:
@@ -141,6 +149,13 @@ def committed_segments(cur: cursor, stream_id: int, target: Target | None = None
         )
         for row in every(cur)
     ]
+
+
+def batches_at(cur: cursor, places: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Returns the batches that own these places, each a stream and an offset."""
+    streams, offsets = [stream for stream, _ in places], [offset for _, offset in places]
+    cur.execute(Q["batches_at"], {"streams": streams, "offsets": offsets})
+    return tuple(row.batch_id for row in every(cur))
 
 
 def committed_definitions(cur: cursor, pipeline: str) -> dict[str, dict[str, Any]]:
@@ -196,7 +211,7 @@ def first_wrong(cur: cursor, statement: sql.Composable, values: Mapping[str, Any
     cur.execute(sql.SQL(Q["first_wrong"]).format(query=statement), {**values, "first": MOST_NAMED_ERRORS})
     found = every(cur)
     named = [f"{row.topic}-{row.partition}: {row.what}" if row.topic else row.what for row in found]
-    wrong.extend(named, found[0].wrong if found else 0)
+    wrong.extend(named, found[0].wrong if found else 0, [getattr(row, "batch_id", None) for row in found])
     return wrong
 
 
@@ -213,4 +228,4 @@ def _check(
     values = {"pipeline": pipeline.name, "target": table, "table": in_database(table), "batches": batches}
     wrong = first_wrong(cur, statement, values)
     target = table if proves != "nothing" else ""
-    return PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", proves, target)
+    return wrong.check(name, proves, target)

@@ -67,7 +67,7 @@ order by u.batch_id, s.partition
 
 -- name: rejects_not_counted
 -- Every batch has as many rejects as it recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rejected || ' rejects recorded, '
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || u.rejected || ' rejects recorded, '
     || count(j."offset") || ' are there' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -77,7 +77,7 @@ order by u.batch_id, s.partition
 
 -- name: rows_not_counted
 -- Every batch has as many rows in an appended target as it recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
     || case when x.rows > 0 then x.rows || ' erased, ' else '' end || coalesce(t.rows, 0) || ' are in the target' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -110,7 +110,7 @@ order by s.partition, t._offset
 
 -- name: rows_not_counted_since
 -- Each of these batches has as many rows in an appended target as it recorded, counted at the offsets that it owns.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
     || case when x.rows > 0 then x.rows || ' erased, ' else '' end || t.rows || ' are in the target' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -151,13 +151,20 @@ with did as (
 select count(*) as commits, count(*) filter (where not coalesce(effect ? 'inserted', false)) as unknown,
     coalesce(sum(coalesce((effect ->> 'inserted')::bigint, 0) - coalesce((effect ->> 'deleted')::bigint, 0)
         - coalesce((effect ->> 'withdrawn')::bigint, 0)), 0)::bigint
-        - (select coalesce(sum(x.rows), 0) from lockstep.erased x where x.relation = %(target)s)::bigint as expected,
+        - (select coalesce(sum(x.rows), 0) from lockstep.erased x where x.relation = %(target)s)::bigint
+        + (select coalesce(sum((d.detail ->> 'rows')::bigint), 0) from lockstep.decision d
+           where d.kind = 'recount' and d.detail ->> 'target' = %(target)s)::bigint as expected,
     (select count(*) from {target}) as found
 from did
 
 -- name: first_wrong
 -- The first things that a check finds, with how many there are.
 select w.*, count(*) over () as wrong from ({query}) w limit %(first)s
+
+-- name: batches_at
+-- The batches that own these offsets today.
+select distinct g.batch_id from unnest(%(streams)s::int[], %(offsets)s::bigint[]) as p (stream_id, "offset")
+join lockstep.segment g on g.stream_id = p.stream_id and g.offsets @> p."offset" order by 1
 
 -- name: committed_definitions
 -- The definitions under which a pipeline has committed.

@@ -69,13 +69,12 @@ def _of_target(
         )
         cur.execute(statement, facts)
         for row in every(cur):
-            wrong.add(_named(row, f"rows in {target.table}"))
-    return PromiseCheck(
+            wrong.add(_named(row, f"rows in {target.table}"), batch=row.batch_id)
+    return wrong.check(
         check_name(pipeline, target, CONTENTS_AS_COMMITTED),
-        ok=not wrong.count,
-        detail=str(wrong) if wrong.count else f"{compared} segments by digest",
-        proves="contents" if compared else "nothing",
-        target=target.table,
+        "contents" if compared else "nothing",
+        target.table,
+        told=f"{compared} segments by digest",
         left_out="; ".join(left_out),
     )
 
@@ -90,8 +89,8 @@ def _of_rejects(cur: cursor, pipeline: Pipeline) -> PromiseCheck:
     cur.execute(sql.SQL(Q["rejects_changed"]).format(reject=digests.kept_reject()), {"pipeline": pipeline.name})
     wrong = Wrong()
     for row in every(cur):
-        wrong.add(_named(row, "rejects in the ledger"))
-    return PromiseCheck(REJECTS, ok=not wrong.count, detail=str(wrong) if wrong.count else "by digest")
+        wrong.add(_named(row, "rejects in the ledger"), batch=row.batch_id)
+    return wrong.check(REJECTS, told="by digest")
 
 
 def _named(row: Any, what: str) -> str:

@@ -58,7 +58,7 @@ def erased_checks(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
     taken = ", ".join(f"{row.rows} of {row.relation}" for row in every(cur)) or "nothing was there"
     keys = "1 key" if len(erasures) == 1 else f"{len(erasures)} keys"
     told = f"{keys} by decision {decisions}: {taken}"
-    return [PromiseCheck(ERASED_STAYS_OUT, ok=not wrong.count, detail=str(wrong) if wrong.count else told)]
+    return [wrong.check(ERASED_STAYS_OUT, told=told)]
 
 
 def erased_offsets(cur: cursor, table: str, stream_id: int) -> dict[int, set[int]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
+from lockstep.core.pipeline.violations import reason_told
 from lockstep.core.records import RESERVED_COLUMNS
 from lockstep.core.staging import STAGING_SCHEMA
 from lockstep.ledger.queries import queries
@@ -14,7 +15,7 @@ from lockstep.ledger.quoting import typed_columns
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.ledger.staging", "staged")
+REASONS_TOLD = 3
 
 
 def create_staging(cur: cursor, attempt: AttemptId, place: int, columns: Sequence[Column]) -> None:
@@ -60,6 +62,18 @@ def staged_records(
     """
     cur.execute(sql.SQL(Q["staged_records"]).format(table=_together(attempt, places)), {"tasks": list(tasks)})
     return {row.stream_id: row.written for row in every(cur)}
+
+
+def staged_reasons(cur: cursor, attempt: AttemptId) -> list[str]:
+    """Returns the most frequent reasons of the winners' rejects, each with its number and its first place."""
+    winners = sql.SQL(Q["of_winners"]).format(table=staging(attempt))
+    return reasons_within(cur, sql.SQL("({})").format(winners), asdict(attempt))
+
+
+def reasons_within(cur: cursor, rows: sql.Composable, facts: Mapping[str, Any]) -> list[str]:
+    """Returns the most frequent reasons of the rejects among these rows. `facts` are what the rows' query names."""
+    cur.execute(sql.SQL(Q["reasons"]).format(rows=rows), {**facts, "most": REASONS_TOLD})
+    return [reason_told(row.count, row.first, row.reason) for row in every(cur)]
 
 
 def staging(attempt: AttemptId, place: int = 0) -> sql.Identifier:

@@ -22,6 +22,22 @@ select t._stream as stream_id, count(distinct t._offset) as written
 from {table} t where t._task = any(%(tasks)s) and t._reason is null and not t._deleted
 group by t._stream
 
+-- name: of_winners
+-- The winners' staged rows.
+select t.* from {table} t join (
+    select distinct task from lockstep.manifest where batch_id = %(batch_id)s and token = %(token)s) w on w.task = t._task
+
+-- name: reasons
+-- Why some of these rows are rejects, the most frequent reason first, each with its first place. An expectation's are one,
+-- whatever it has seen.
+select r.reason, count(*) as count,
+    (array_agg(concat(s.topic, '-', s.partition, ' offset ', r._offset) order by s.topic, s.partition, r._offset))[1] as first
+from (
+    select _stream, _offset, regexp_replace(_reason, '^(expectation [a-z0-9_]+\([^)]*\)): .*$', '\1') as reason
+    from {rows} t where _reason is not null) r
+join lockstep.stream s on s.stream_id = r._stream
+group by r.reason order by count(*) desc, r.reason limit %(most)s
+
 -- name: staging_tables
 -- How many staging tables an attempt has filled: one, unless something is said of others.
 select coalesce(max(place), 0) + 1 as tables from lockstep.target_rows where batch_id = %(batch_id)s and token = %(token)s

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.errors import BadData
-from lockstep.core.pipeline.violations import Judgement
+from lockstep.core.pipeline.violations import Judgement, reasons_of
 from lockstep.core.proof.accounting import too_many_rejects
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
@@ -19,7 +19,7 @@ from lockstep.ledger.batch.hidden import hidden_rows
 from lockstep.ledger.batch.same_definition import require_same_definition
 from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.quarantine import put_aside
-from lockstep.ledger.staging.staged import staged_totals
+from lockstep.ledger.staging.staged import staged_reasons, staged_totals
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.judge import judge_beside
@@ -61,9 +61,11 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             hidden = hidden_rows(cur, attempt)
         suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
         suite = judge_events(at, folder.pipeline, attempt, suite)
-        refusals = _rejects(folder, totals, len(suite.violators)) + suite.refusals
+        too_many = _rejects(folder, totals, len(suite.violators))
+        refusals = too_many + suite.refusals
         with transaction(at.conn, STAGER) as cur:
             attempts.require_newest(cur, attempt)
+            reasons = _reasons(cur, attempt, totals, suite) if too_many else []
             if suite.violators and not refusals:
                 totals = _put_aside(cur, folder, attempt, totals, suite.violators, hidden)
             starts = {stream: (opened.log_starts[stream], start) for stream, start in after.items()}
@@ -75,11 +77,22 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
                 attempts.mark_validated(cur, attempt)
         reach("validate.after")
         if refusals:
-            more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-            raise BadData(
-                f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
-                next_command=f"lockstep batch {attempt.batch_id}",
-            )
+            raise _refusal(folder, attempt, refusals, reasons)
+
+
+def _reasons(cur: cursor, attempt: AttemptId, totals: Sequence[Any], suite: Judgement) -> list[str]:
+    """Returns why records are rejects, with the first place of each reason."""
+    partitions = {total.stream_id: f"{total.topic}-{total.partition}" for total in totals}
+    return [*staged_reasons(cur, attempt), *reasons_of(suite.violators, partitions)]
+
+
+def _refusal(folder: PipelineFolder, attempt: AttemptId, refusals: Sequence[str], reasons: Sequence[str]) -> BadData:
+    more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+    return BadData(
+        f"{folder.pipeline.name}: batch {attempt.batch_id} is refused: {refusals[0]}{more}",
+        next_command=f"lockstep batch {attempt.batch_id}",
+        values="\n".join(reasons),
+    )
 
 
 def _judge_committed(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:

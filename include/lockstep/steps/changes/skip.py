@@ -13,6 +13,7 @@ from lockstep.core.planning.bounds import AtOffsets
 from lockstep.ledger.batch.archived import with_archive
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
+from lockstep.ledger.changes.requests import segments_within
 from lockstep.steps.batch.one_log import keep_epochs, look
 from lockstep.steps.changes.decisions import deciding, lock_and_abandon, refuse_another_log
 from lockstep.steps.requests.edges import edge, topics_meant
@@ -80,7 +81,9 @@ def skip(
                 next_command=f"lockstep status {pipeline.name}, then again",
             )
         keep_epochs(cur, streams, view)
-        ranges = _ranges(pipeline, streams, positions, goals, view, exact=isinstance(to, AtOffsets))
+        if isinstance(to, AtOffsets):
+            _refuse_backward(cur, pipeline, streams, positions, goals)
+        ranges = _ranges(pipeline, streams, positions, goals, view)
         decisions.release_claims(cur, abandoned)
         for item in ranges:
             decisions.insert_skip(cur, item)
@@ -105,14 +108,27 @@ def _in_the_way(cur: Any, streams: Sequence[Stream], goals: Mapping[int, int]) -
     return sorted(found)
 
 
+def _refuse_backward(
+    cur: Any, pipeline: Pipeline, streams: Sequence[Stream], positions: Mapping[int, int], goals: Mapping[int, int]
+) -> None:
+    for stream in streams:
+        at, position, goal = stream.topic_partition, positions[stream.stream_id], goals[stream.partition]
+        if goal < position:
+            # A batch's offsets are replayed. Offsets that no batch has are filled.
+            first = StreamRange(stream.stream_id, OffsetRange(at, goal, goal + 1))
+            again = "replay" if segments_within(cur, first) else "fill"
+            raise Refusal(
+                f"{at}: the position is {position}, and skip only goes forward",
+                next_command=f"lockstep {again} {pipeline.name}{pipeline.topic_option(at.topic)} --from {at.partition}:{goal}",
+            )
+
+
 def _ranges(
     pipeline: Pipeline,
     streams: Sequence[Stream],
     positions: Mapping[int, int],
     goals: Mapping[int, int],
     view: TopicView,
-    *,
-    exact: bool,
 ) -> list[StreamRange]:
     ranges = []
     option = pipeline.topic_option(view.topic)
@@ -122,11 +138,6 @@ def _ranges(
             raise Refusal(
                 f"{stream.topic_partition}: {goal} lies past the stable end {bounds.stable_end}",
                 next_command=f"lockstep skip {pipeline.name}{option} --to latest --reason ...",
-            )
-        if exact and goal < position:
-            raise Refusal(
-                f"{stream.topic_partition}: the position is {position}, and skip only goes forward",
-                next_command=f"lockstep replay {pipeline.name}{option} --from {stream.partition}:{goal}",
             )
         gap = bounds.gap(position)
         if gap and gap[0] < max(goal, position + 1):

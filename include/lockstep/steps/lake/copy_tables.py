@@ -124,7 +124,7 @@ def _in_history(cur: cursor, table: Iceberg, opened: LakeTable) -> PromiseCheck:
     last, wrong = moves.last_commit(cur, table), Wrong()
     if why := foreign_state(last, opened):
         wrong.add(f"{table} {why}: moved {moves.other_movers(cur, table)}")
-    return PromiseCheck(COMMIT_IN_HISTORY, not wrong.count, str(wrong) if wrong.count else "")
+    return wrong.check(COMMIT_IN_HISTORY)
 
 
 def _whole(cur: cursor, table: Iceberg, damaged: Mapping[str, str]) -> PromiseCheck:
@@ -134,7 +134,7 @@ def _whole(cur: cursor, table: Iceberg, damaged: Mapping[str, str]) -> PromiseCh
     for path, why in sorted(damaged.items()):
         of = f" of batch {batches[path]}" if path in batches else ""
         wrong.add(f"{table}: {path}{of}: {why}; the pointer was moved {who}")
-    return PromiseCheck(FILES_WHOLE, not wrong.count, str(wrong) if wrong.count else "")
+    return wrong.check(FILES_WHOLE)
 
 
 def _as_written(
@@ -149,12 +149,9 @@ def _as_written(
     wrong = Wrong()
     for (batch_id, stream_id), (_, digest) in sorted(told.items()):
         if there.get((batch_id, stream_id)) != digest:
-            wrong.add(
-                f"batch {batch_id}: the rows of stream {stream_id} are not those that it committed; moved "
-                f"{moves.other_movers(cur, table)}"
-            )
-    detail = str(wrong) if wrong.count else f"{len(told)} segments by digest"
-    return [PromiseCheck(AS_WRITTEN, not wrong.count, detail, "contents", str(table))]
+            who = moves.other_movers(cur, table)
+            wrong.add_of(batch_id, f"the rows of stream {stream_id} are not those that it committed; moved {who}")
+    return [wrong.check(AS_WRITTEN, "contents", str(table), told=f"{len(told)} segments by digest")]
 
 
 def _as_read_back(
@@ -179,6 +176,6 @@ def _as_read_back(
             same = (
                 "other offsets than were committed, in as many rows" if found and told and found[0] == told[0] else rows
             )
-            wrong.add(f"{name}: {same}; moved {who}")
-    detail = str(wrong) if wrong.count else f"{len(there)} segments by number and sums of offsets"
-    return PromiseCheck(AS_READ_BACK, not wrong.count, detail, "coordinates", str(table))
+            wrong.add(f"{name}: {same}; moved {who}", batch=key[0] if key in where else None)
+    told_of_all = f"{len(there)} segments by number and sums of offsets"
+    return wrong.check(AS_READ_BACK, "coordinates", str(table), told=told_of_all)

@@ -40,6 +40,6 @@ def as_accounted(cur: cursor, table: Iceberg, there: HeldRows) -> PromiseCheck:
         batch, stream = key
         rows = f"{found[0]} rows are there, {told[0]} were left by commits"
         said = "other values than were committed, in as many rows" if found[0] == told[0] else rows
-        wrong.add(f"{names.get(stream, f'stream {stream}')} of batch {batch}: {said}; moved last {who}")
-    detail = str(wrong) if wrong.count else f"{sum(rows for rows, _ in there.values())} rows by their hashes"
-    return PromiseCheck(AS_ACCOUNTED, not wrong.count, detail, "contents", str(table))
+        wrong.add(f"{names.get(stream, f'stream {stream}')} of batch {batch}: {said}; moved last {who}", batch=batch)
+    compared = f"{sum(rows for rows, _ in there.values())} rows by their hashes"
+    return wrong.check(AS_ACCOUNTED, "contents", str(table), told=compared)

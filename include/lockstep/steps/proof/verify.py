@@ -196,7 +196,7 @@ def _guards(cur: cursor) -> PromiseCheck:
     for each in deviating(cur):
         if not each.is_harmless:
             wrong.add(f"{each}; next: {each.remedy}")
-    return PromiseCheck("the ledger's guards are as migrated", not wrong.count, str(wrong) if wrong.count else "")
+    return wrong.check("the ledger's guards are as migrated")
 
 
 def _of_log(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:

@@ -79,11 +79,10 @@ def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
         there.pass_to(segment.until_offset)
         found.add_up(wrong)
         for stranger in there.strangers():
-            wrong.add(f"batch {segment.batch_id}: offset {stranger} is in the target or the rejects and not in the log")
+            wrong.add_of(segment.batch_id, f"offset {stranger} is in the target or the rejects and not in the log")
         records += len(found.offsets)
     told = f"{records} records of {len(readable) - len(trimmed)} batches, from offset {first}"
-    detail = str(wrong) if wrong.count else told
-    return PromiseCheck(name, not wrong.count, detail, "coordinates", table, "log", left)
+    return wrong.check(name, "coordinates", table, "log", told=told, left_out=left)
 
 
 def _accounted(log: Log, stream: Any, begin: int) -> Iterator[tuple[int, int]]:
@@ -125,25 +124,22 @@ class _Found:
         elif len(ordinals) > 1 and (self._has_one_row or REJECT in ordinals or len(set(ordinals)) < len(ordinals)):
             rejects = ordinals.count(REJECT)
             beside = f" and {rejects} rejects" if rejects else ""
-            wrong.add(f"batch {self.segment.batch_id}: offset {offset} has {len(ordinals) - rejects} rows{beside}")
+            wrong.add_of(self.segment.batch_id, f"offset {offset} has {len(ordinals) - rejects} rows{beside}")
 
     def add_up(self, wrong: Wrong) -> None:
         """Compares missing offsets with the filtered ones, and the log's records with the delivered ones."""
-        segment, batch = self.segment, f"batch {self.segment.batch_id}"
-        if not segment.filtered:
-            wrong.extend(
-                [f"{batch}: offset {o} has neither row nor reject" for o in self._missing[:MOST_NAMED_ERRORS]],
-                len(self._missing),
-            )
+        segment, batch = self.segment, self.segment.batch_id
+        if not segment.filtered and self._missing:
+            first = self._missing[:MOST_NAMED_ERRORS]
+            named = [f"batch {batch}: offset {offset} has neither row nor reject" for offset in first]
+            wrong.extend(named, len(self._missing), [batch])
         elif len(self._missing) != segment.filtered:
-            first = f", the first at offset {self._missing[0]}" if self._missing else ""
-            wrong.add(
-                f"{batch}: {len(self._missing)} records have neither row nor reject{first}; {segment.filtered} were filtered",
-                abs(len(self._missing) - segment.filtered),
-            )
+            at = f", the first at offset {self._missing[0]}" if self._missing else ""
+            what = f"{len(self._missing)} records have neither row nor reject{at}; {segment.filtered} were filtered"
+            wrong.add_of(batch, what, abs(len(self._missing) - segment.filtered))
         if Digest.of(self.offsets, segment.from_offset) != Digest(segment.delivered, segment.sum, segment.squares):
             where = f"[{segment.from_offset}, {segment.until_offset})"
-            wrong.add(f"{batch}: the log has {len(self.offsets)} records in {where}, not those delivered")
+            wrong.add(f"batch {batch}: the log has {len(self.offsets)} records in {where}, not those delivered")
 
 
 class _Merge:
@@ -241,8 +237,6 @@ class _Contents:
             left.append(f"{len(self._others)} batches that another definition decoded")
         if self._unsure:
             left.append(f"columns that parsers may read differently, in {self._unsure} records")
-        detail = f"{self._compared} records decoded again and compared"
-        if self._wrong.count:
-            detail = str(self._wrong)
+        told = f"{self._compared} records decoded again and compared"
         proves: Proves = "contents" if self._compared else "nothing"
-        return PromiseCheck(ROWS_MATCH_RECORDS, not self._wrong.count, detail, proves, table, "log", "; ".join(left))
+        return self._wrong.check(ROWS_MATCH_RECORDS, proves, table, "log", told=told, left_out="; ".join(left))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.definition import Append, AtLeastOnce, AtMostOnce
-from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.core.proof.verification import ROWS_COUNTED, PromiseCheck, Wrong
 from lockstep.ledger.batch import delivery as ledger
-from lockstep.ledger.proof.verify import ROWS_COUNTED, ROWS_OWNED
+from lockstep.ledger.proof.verify import ROWS_OWNED
 from lockstep.targets.stores.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[FoundD
         if isinstance(pipeline.guarantee, AtMostOnce) and not segment.is_delivered and rows <= segment.rows:
             continue
         if rows != segment.rows and not (isinstance(pipeline.guarantee, AtLeastOnce) and rows > segment.rows):
-            wrong.add(f"{where}: {segment.rows} rows recorded, {rows} are in the store")
+            wrong.add(f"{where}: {segment.rows} rows recorded, {rows} are in the store", batch=segment.batch_id)
             continue
         more += rows - segment.rows
         whole = (
@@ -93,10 +93,9 @@ def _counted(pipeline: Pipeline, segments: Sequence[Any], found: Sequence[FoundD
             squares + segment.rejected_squares,
         )
         if not segment.filtered and whole != (segment.delivered, segment.digest_sum, segment.digest_squares):
-            wrong.add(f"{where}: {segment.delivered} records were read, the store has others")
+            wrong.add(f"{where}: {segment.delivered} records were read, the store has others", batch=segment.batch_id)
     doubled = f", {more} rows more than records: at least once" if more else ""
-    detail = str(wrong) if wrong.count else f"{len(segments)} segments by count and digest{doubled}"
-    return PromiseCheck(name, not wrong.count, detail, "coordinates", table)
+    return wrong.check(name, "coordinates", table, told=f"{len(segments)} segments by count and digest{doubled}")
 
 
 def _confirmed(undelivered: Sequence[Any]) -> PromiseCheck:

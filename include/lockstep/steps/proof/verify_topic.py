@@ -137,9 +137,8 @@ def _records_are_changes(
     left_out = [f"changes below {begin}: they are trimmed, or of before the relay began anew"] if begin else []
     left_out += [f"{view.topic}: retention has removed records"] if shortened else []
     left_out += [f"{len(erased)} changes that have lost a row to an erasure"] if erased else []
-    wrong = records.wrong
-    detail = str(wrong) if wrong.count else f"{records.count} records of {view.topic}"
-    return PromiseCheck(TOPIC_IS_FEED, ok=not wrong.count, detail=detail, left_out="; ".join(left_out))
+    told = f"{records.count} records of {view.topic}"
+    return records.wrong.check(TOPIC_IS_FEED, told=told, left_out="; ".join(left_out))
 
 
 class TopicRecords:

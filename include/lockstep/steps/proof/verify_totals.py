@@ -62,7 +62,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
             kept = contributions(log.cur, target, segment.batch_id, stream.stream_id)
             where = f"{stream.topic}-{stream.partition} [{segment.from_offset}, {segment.until_offset})"
             read = _added_up(rows, target, totals)
-            _compare(f"{where}, batch {segment.batch_id}", read, kept, totals, (miscounted, changed))
+            _compare(where, segment.batch_id, read, kept, totals, (miscounted, changed))
             segments, records = segments + 1, records + len(rows)
     left = [f"total {total.name}" for total in target.totals if total not in totals]
     left += [f"{older} segments that the log no longer holds"] if older else []
@@ -74,10 +74,7 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
     )
     told = f"{records} records of {segments} segments"
     checks = [
-        PromiseCheck(
-            name, not wrong.count, str(wrong) if wrong.count else told, side, target.table, "log", "; ".join(left)
-        )
-        for name, side, wrong in found
+        wrong.check(name, side, target.table, "log", told=told, left_out="; ".join(left)) for name, side, wrong in found
     ]
     return checks if segments else [replace(check, proves="nothing") for check in checks]
 
@@ -147,6 +144,7 @@ def _total(total: Total, rows: Sequence[Row]) -> Any:
 
 def _compare(
     where: str,
+    batch: int,
     read: Mapping[tuple[str, ...], Contribution],
     kept: Mapping[tuple[str, ...], Contribution],
     totals: Sequence[Total],
@@ -156,17 +154,16 @@ def _compare(
     _, changed = wrong
     for key in sorted(read.keys() | kept.keys()):
         one, other = read.get(key), kept.get(key)
-        called = f"{where}: key {', '.join(key)}"
+        called = f"{where}, batch {batch}: key {', '.join(key)}"
         if miscount := _miscount(one, other):
             for each in wrong:  # a wrong count makes wrong totals, too
-                each.add(f"{called}{miscount}")
+                each.add(f"{called}{miscount}", batch=batch)
         if one is None or other is None:
             continue
         for total in totals:
             if one.totals[total.name] != other.totals[total.name]:
-                changed.add(
-                    f"{called}: {total.name} is {one.totals[total.name]}, counted was {other.totals[total.name]}"
-                )
+                was = f"{total.name} is {one.totals[total.name]}, counted was {other.totals[total.name]}"
+                changed.add(f"{called}: {was}", batch=batch)
 
 
 def _miscount(one: Contribution | None, other: Contribution | None) -> str | None:

@@ -6,6 +6,7 @@ Each key's newest record is its row, and the row holds that record's values.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,10 @@ class _Gathered:
                 self._decoded.load(rows)
                 self.newest.keep(stream.stream_id, stream.epoch, comparable=comparable)
 
+    def batches_at(self, places: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+        """Returns the batches that own these records, each a stream and an offset."""
+        return ledger.batches_at(self._log.cur, places) if places else ()
+
     def _accepted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the rows without filtered records, rejects, and tombstones of another target's keys."""
         left_out = [FILTERED, REJECTED, *([] if self._takes_tombstones else [DELETED])]
@@ -98,14 +103,15 @@ class _Gathered:
 
 
 def _coordinates(gathered: _Gathered, starts: dict[int, int], wrong: Wrong) -> PromiseCheck:
-    gathered.newest.misplaced(starts, wrong)
+    places = gathered.newest.misplaced(starts, wrong)
     out = gathered.newest.left_out(starts)
     left = [f"{out.of_others} rows of streams that this log does not hold"] if out.of_others else []
     left += [f"{out.older} rows of records that the log no longer holds"] if out.older else []
-    detail = str(wrong) if wrong.count else f"{gathered.newest.counts().keys} keys of {gathered.records} records"
-    return PromiseCheck(
-        KEYS_HAVE_NEWEST, not wrong.count, detail, "coordinates", gathered.target.table, "log", "; ".join(left)
+    told = f"{gathered.newest.counts().keys} keys of {gathered.records} records"
+    check = wrong.check(
+        KEYS_HAVE_NEWEST, "coordinates", gathered.target.table, "log", told=told, left_out="; ".join(left)
     )
+    return replace(check, batches=gathered.batches_at(places))
 
 
 def _contents(gathered: _Gathered, *, may_change: bool) -> PromiseCheck:
@@ -113,12 +119,13 @@ def _contents(gathered: _Gathered, *, may_change: bool) -> PromiseCheck:
     if may_change:
         why = f"a trigger or a rule of {table} may change rows"
         return PromiseCheck(ROWS_MATCH_NEWEST, ok=True, detail=f"not compared: {why}", target=table, left_out=why)
-    gathered.newest.changed(wrong)
+    places = gathered.newest.changed(wrong)
     others = counts.keys - counts.comparable
     left = f"{others} keys whose newest record another definition decoded" if others else ""
-    detail = str(wrong) if wrong.count else f"{counts.comparable} rows compared with their records"
+    told = f"{counts.comparable} rows compared with their records"
     proves: Proves = "contents" if counts.comparable or not counts.keys else "nothing"
-    return PromiseCheck(ROWS_MATCH_NEWEST, not wrong.count, detail, proves, table, "log", left)
+    check = wrong.check(ROWS_MATCH_NEWEST, proves, table, "log", told=told, left_out=left)
+    return replace(check, batches=gathered.batches_at(places))
 
 
 def _not_provable(target: Upsert, why: str) -> list[PromiseCheck]:

@@ -156,9 +156,7 @@ def _checks(target: Windows, recount: Recount, reread: _Reread) -> list[PromiseC
         (ROWS_OF_RECORDS, "contents", rows, f"{counts.whole} windows and keys", of_rows),
     ]
     checks = [
-        PromiseCheck(
-            name, not wrong.count, str(wrong) if wrong.count else said, side, target.table, "log", "; ".join(out)
-        )
+        wrong.check(name, side, target.table, "log", told=said, left_out="; ".join(out))
         for name, side, wrong, said, out in found
     ]
     return checks if reread.segments else [replace(check, proves="nothing") for check in checks]

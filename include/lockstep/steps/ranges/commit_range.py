@@ -15,6 +15,7 @@ from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
 from lockstep.ledger.batch import ranges
 from lockstep.ledger.staging.contents import Digests
+from lockstep.ledger.staging.staged import reasons_within
 from lockstep.ledger.staging.suppression import suppress_range
 from lockstep.steps.batch.commit import COMMIT_TRIES
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
@@ -199,8 +200,15 @@ class RangeCommits:
         if too_many_rejects(line.rejected, line.delivered, share):
             raise BadData(
                 f"{self._task.pipeline.name}: {item.offsets}: {line.rejected} of {line.delivered} records were rejected, "
-                f"more than max_reject_share {share:.0%}: is the schema right?"
+                f"more than max_reject_share {share:.0%}: is the schema right?",
+                values="\n".join(self._reasons(item.stream_id)),
             )
+
+    def _reasons(self, stream_id: int) -> list[str]:
+        if stream_id not in self._copied:
+            return []
+        with transaction(self._conn, PARTITION_ROLE) as cur:
+            return reasons_within(cur, ranges.rows_of(stream_id), {})
 
 
 def require_copied(item: StreamRange, line: ManifestLine, rows: int, rejected: int) -> None:

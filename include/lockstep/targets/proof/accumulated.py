@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.proof.verification import PromiseCheck, Proves
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.targets import Accumulate
+    from lockstep.core.proof.verification import PromiseCheck, Proves
 
 Q = queries("lockstep.targets.proof", "accumulated")
 CHECKS: dict[str, tuple[str, Proves]] = {
@@ -49,7 +49,7 @@ def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[PromiseCheck]
     found = []
     for name, (query, proves) in CHECKS.items():
         wrong = first_wrong(cur, sql.SQL(Q[query]).format(**parts), {"pipeline": pipeline, "target": target.table})
-        found.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", proves, target.table))
+        found.append(wrong.check(name, proves, target.table))
     return found
 
 

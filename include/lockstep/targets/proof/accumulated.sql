@@ -8,7 +8,7 @@ order by c.batch_id, s.partition
 
 -- name: contributions_not_counted
 -- Every segment contributes as many rows as its batch recorded.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(c.rows, 0)
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(c.rows, 0)
     || ' contribute' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
@@ -27,11 +27,12 @@ from {target} t group by {target_keys} having count(*) > 1 order by 3
 
 -- name: totals_not_added_up
 -- Every row is what its key's contributions add up to, and names the newest record that counts.
-select s.topic, s.partition, 'key ' || coalesce(k._key, jsonb_build_array({target_keys}))::text || ': its row has ('
+select s.topic, s.partition, g.batch_id, 'key ' || coalesce(k._key, jsonb_build_array({target_keys}))::text || ': its row has ('
     || concat_ws(', ', {shown_of_row}) || '), its contributions add up to (' || concat_ws(', ', {shown_of_kept}) || ')' as what
 from (select c.key as _key, {kept_keys}, {combined}, {newest} from lockstep.contribution c where c.target = %(target)s group by c.key) k
 full join {target} t on {same_as_kept}
 left join lockstep.stream s on s.stream_id = coalesce(t._stream, k._stream)
+left join lockstep.segment g on g.stream_id = k._stream and g.offsets @> k._offset
 where k._key is null or t._stream is null
     or ({names_of_row}, t._stream, t._offset, t._ordinal) is distinct from ({names_of_kept}, k._stream, k._offset, k._ordinal)
 order by s.partition, coalesce(t._offset, k._offset)

@@ -92,9 +92,8 @@ class Decoded:
         with castable(self._table):
             self._cur.execute(statement, values | {"from_offset": from_offset, "until_offset": until_offset})
         found = every(self._cur)
-        wrong.extend(
-            [f"{where} offset {row.offset}: {_printable(row.what)}" for row in found], found[0].wrong if found else 0
-        )
+        named = [f"{where} offset {row.offset}: {_printable(row.what)}" for row in found]
+        wrong.extend(named, found[0].wrong if found else 0, [segment.batch_id for _ in found])
 
     def drop(self) -> None:
         """Makes room for another target's records."""
@@ -155,8 +154,8 @@ class Newest:
         self._cur.execute(Q["count_newest"])
         return one(self._cur)
 
-    def misplaced(self, starts: Mapping[int, int], wrong: Wrong) -> None:
-        """Adds the keys whose row is missing, of another record, put in by hand, or doubled."""
+    def misplaced(self, starts: Mapping[int, int], wrong: Wrong) -> list[tuple[int, int]]:
+        """Adds the keys whose row is missing, of another record, put in by hand, or doubled. Returns their records."""
         statement = self._made(
             "misplaced_keys",
             same_key=each_name("t.{0} = n.{0}", self._target.key, " and "),
@@ -165,10 +164,10 @@ class Newest:
         self._cur.execute(
             statement, _log(starts) | {"ordered": self._target.order_by is not None, "first": MOST_NAMED_ERRORS}
         )
-        _add(every(self._cur), wrong)
+        return _add(every(self._cur), wrong)
 
-    def changed(self, wrong: Wrong) -> None:
-        """Adds the keys whose row has other values than its record."""
+    def changed(self, wrong: Wrong) -> list[tuple[int, int]]:
+        """Adds the keys whose row has other values than its record. Returns their records."""
         differences, is_different = _differences(self._types, dict.fromkeys(self._types, ""))
         statement = self._made(
             "changed_keys",
@@ -178,7 +177,7 @@ class Newest:
             is_different=is_different,
         )
         self._cur.execute(statement, {"first": MOST_NAMED_ERRORS})
-        _add(every(self._cur), wrong)
+        return _add(every(self._cur), wrong)
 
     def left_out(self, starts: Mapping[int, int]) -> Any:
         """Returns how many rows are of streams outside this log, and how many of records below its start."""
@@ -238,10 +237,10 @@ def _log(starts: Mapping[int, int]) -> dict[str, list[int]]:
     return {"streams": list(starts), "log_starts": list(starts.values())}
 
 
-def _add(found: Sequence[Any], wrong: Wrong) -> None:
-    wrong.extend(
-        [f"key {_printable(row.key)}: {_printable(row.what)}" for row in found], found[0].wrong if found else 0
-    )
+def _add(found: Sequence[Any], wrong: Wrong) -> list[tuple[int, int]]:
+    named = [f"key {_printable(row.key)}: {_printable(row.what)}" for row in found]
+    wrong.extend(named, found[0].wrong if found else 0)
+    return [(row.stream, row.offset) for row in found]
 
 
 def _printable(text: str) -> str:

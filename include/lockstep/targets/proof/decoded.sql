@@ -90,7 +90,7 @@ select jsonb_build_array({shown_keys})::text as key, case
             when n._deleted then ', a tombstone, and a row is there'
             when t._stream is null then ', and its row is missing'
             else ', its row is stream ' || t._stream || ' offset ' || t._offset end end as what,
-    count(*) over () as wrong
+    coalesce(n._stream, t._stream) as stream, coalesce(n._offset, t._offset) as "offset", count(*) over () as wrong
 from pg_temp.lockstep_newest n full join looked_at t on {same_key}
 where case
     when t."Copies" > 1 then true
@@ -111,7 +111,7 @@ left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, 
 -- name: changed_keys
 -- Rows of a key's newest record that are not what it decodes to.
 select jsonb_build_array({shown_keys})::text as key, array_to_string(array[{differences}]::text[], ', ') as what,
-    count(*) over () as wrong
+    e._stream as stream, e._offset as "offset", count(*) over () as wrong
 from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
 where e."Comparable" and not e._deleted and not e."Erased" and {is_different}
 order by 1 limit %(first)s

@@ -90,7 +90,7 @@ counted as (
         max(c."offset") as "Newest", {combined}
     from lockstep.contribution c join pg_temp.lockstep_segment_again using (batch_id, stream_id)
     where c.target = %(target)s group by c.batch_id, c.stream_id, c.key)
-select s.topic, s.partition,
+select s.topic, s.partition, coalesce(l."OfBatch", k."OfBatch") as batch_id,
     'batch ' || coalesce(l."OfBatch", k."OfBatch") || ', window ' || coalesce(l._key, k._key)::text || {found} as what
 from log l full join counted k on (k."OfBatch", k."OfStream", k._key) = (l."OfBatch", l."OfStream", l._key)
 join lockstep.stream s on s.stream_id = coalesce(l."OfStream", k."OfStream")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from lockstep.core.proof.verification import PromiseCheck
 from lockstep.core.records import SOURCE_ORDER
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.targets import Upsert
-    from lockstep.core.proof.verification import Wrong
+    from lockstep.core.proof.verification import PromiseCheck, Wrong
 
 Q = queries("lockstep.targets.proof", "truncated")
 NO_ROW_IS_OLDER = "no row is from before a truncation of its source"
@@ -35,8 +34,7 @@ def truncation_checks(cur: cursor, pipeline: str, target: Upsert) -> list[Promis
         return []
     statement = sql.SQL(Q["older_rows"]).format(target=table_name(target.table))
     wrong = first_wrong(cur, statement, values)
-    detail = str(wrong) if wrong.count else ""
-    return [PromiseCheck(NO_ROW_IS_OLDER, not wrong.count, detail, "coordinates", target.table)]
+    return [wrong.check(NO_ROW_IS_OLDER, "coordinates", target.table)]
 
 
 def mark_truncated(cur: cursor, pipeline: str, target: Upsert, starts: Mapping[int, int], wrong: Wrong) -> None:

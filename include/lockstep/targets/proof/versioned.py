@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import sql
 
 from lockstep.core.pipeline.definition import History
-from lockstep.core.proof.verification import PromiseCheck
 from lockstep.core.records import LAST_STAMP
 from lockstep.formats.second_reading import EPOCH
 from lockstep.ledger.proof.verify import first_wrong
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.definition import Target
-    from lockstep.core.proof.verification import Wrong
+    from lockstep.core.proof.verification import PromiseCheck, Wrong
     from lockstep.formats.second_reading import RereadRecord
 
 Q = queries("lockstep.targets.proof", "versioned")
@@ -44,7 +43,7 @@ def versions_checks(cur: cursor, pipeline: str, target: History) -> list[Promise
     found = []
     for name, statement in checks.items():
         wrong = first_wrong(cur, statement, {"pipeline": pipeline})
-        found.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", "contents", target.table))
+        found.append(wrong.check(name, "contents", target.table))
     return found
 
 

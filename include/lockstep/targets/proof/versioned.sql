@@ -1,6 +1,6 @@
 -- name: versions_not_in_order
 -- Every version ends where the next one of its key begins, in the order of their moments, or of the log without one.
-select s.topic, s.partition, 'key ' || jsonb_build_array({keys})::text || ': the version of offset ' || t._offset || ' is valid from '
+select s.topic, s.partition, t._batch as batch_id, 'key ' || jsonb_build_array({keys})::text || ': the version of offset ' || t._offset || ' is valid from '
     || t.valid_from || ' until ' || coalesce(t.valid_until::text, 'now') || ', and the next one begins at '
     || coalesce(t."Next"::text, 'no time') as what
 from (
@@ -15,7 +15,7 @@ order by s.partition, t._offset
 
 -- name: moments_not_kept
 -- Every version begins at the moment that its record names.
-select s.topic, s.partition, 'the version of offset ' || t._offset || ' is valid from ' || t.valid_from || ', and its record says '
+select s.topic, s.partition, t._batch as batch_id, 'the version of offset ' || t._offset || ' is valid from ' || t.valid_from || ', and its record says '
     || coalesce({moment}::text, 'nothing') as what
 from {target} t left join lockstep.stream s on s.stream_id = t._stream
 where not t._deleted and t.valid_from is distinct from {moment} order by s.partition, t._offset

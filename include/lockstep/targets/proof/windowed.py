@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
-from lockstep.core.proof.verification import PromiseCheck, Proves
 from lockstep.core.windows.windows_of import windows_a_record
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.targets import Windows
+    from lockstep.core.proof.verification import PromiseCheck, Proves
 
 Q = queries("lockstep.targets.proof", "windowed")
 OF_TOTALS: dict[str, tuple[str, Proves]] = {
@@ -42,5 +42,5 @@ def windowed_checks(cur: cursor, pipeline: str, target: Windows) -> list[Promise
     for checks, texts in ((OF_TOTALS, accumulated.Q), (OF_WINDOWS_ALONE, Q)):
         for name, (query, proves) in checks.items():
             wrong = first_wrong(cur, sql.SQL(texts[query]).format(**parts), values)
-            found.append(PromiseCheck(name, not wrong.count, str(wrong) if wrong.count else "", proves, target.table))
+            found.append(wrong.check(name, proves, target.table))
     return found

@@ -1,6 +1,6 @@
 -- name: rows_not_counted
 -- Every row of a segment counts in each of its windows, or is late there.
-select s.topic, s.partition, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, each in '
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, each in '
     || %(windows)s || ' windows; ' || coalesce(c.rows, 0) + coalesce(f.records, 0) || ' count, ' || coalesce(l.rows, 0) || ' are late'
     || case when x.rows > 0 then ', ' || x.rows || ' are erased' else '' end as what
 from lockstep.segment v
@@ -35,14 +35,15 @@ order by s.partition, l."offset"
 
 -- name: windows_not_added_up
 -- Every shown window is what its contributions add up to, with the revision that the ledger knows; no other window has a row.
-select null::text as topic, null::int as partition, 'window ' || coalesce(k._key, jsonb_build_array({target_keys}))::text
-    || case when k._key is null then ': its row is of no window that the ledger knows'
+select null::text as topic, null::int as partition, l."Batch" as batch_id,
+    'window ' || coalesce(k._key, jsonb_build_array({target_keys}))::text || case when k._key is null then ': its row is of no window that the ledger knows'
         else ', revision ' || k."Revision" || ': its row has (' || concat_ws(', ', {shown_of_row}, coalesce(t._revision::text, 'null'))
             || '), its contributions add up to (' || concat_ws(', ', {shown_of_left}) || ')' end as what
 from (
     select c.key as _key, {kept_keys}, c.ends as "Ends", c.revision as "Revision" from lockstep.window_state c where c.target = %(target)s) k
 left join (
-    select c.key as _key, {combined} from lockstep.contribution c where c.target = %(target)s group by c.key) l using (_key)
+    select c.key as _key, {combined}, max(c.batch_id) as "Batch" from lockstep.contribution c
+    where c.target = %(target)s group by c.key) l using (_key)
 full join {target} t on {same_as_kept}
 where k._key is null or (t._stream is not null) <> (k."Revision" > 0 and l._key is not null)
     or t._stream is not null
