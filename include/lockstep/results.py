@@ -159,13 +159,17 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The promises that were checked, and the sentence that says how much was compared."""
+    """The promises that were checked, and the sentence that says how much was compared.
+
+    `next_command` puts wrong rows right, or finds out more about them. It is None if every check holds.
+    """
 
     pipeline: str
     ok: bool
     deep: bool
     checks: tuple[CheckResult, ...]
     conclusion: str
+    next_command: str | None
 
 
 def note_of(document: Mapping[str, Any], kind: str) -> Note:

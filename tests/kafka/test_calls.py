@@ -66,6 +66,11 @@ def test_a_pipeline_is_planned_run_told_verified_and_replayed(called):
     assert proved.ok, proved.checks
     assert len(proved.checks) > 10
     assert "coordinates and contents compared with Kafka" in proved.conclusion
+    assert proved.next_command is None
+
+    ((batch,),) = called.drill.ask("update public.drill set n = -1 where id = 'r7' returning _batch")
+    wrong = lockstep.verify(drill)
+    assert (wrong.ok, wrong.next_command) == (False, f"lockstep replay drill --batch {batch}")
 
 
 def test_a_key_is_one_batch_and_a_blocked_pipeline_needs_a_decision(called, produce):
