@@ -184,7 +184,8 @@ def json_contracts(data: st.DataObject) -> None:
     values = data.draw(st.lists(DECIMALS | st.booleans() | st.none() | TEXT, max_size=5))
     schema = {"items": {"multipleOf": "DIVISOR", "minimum": "LOW"}, "uniqueItems": True}
     text = json.dumps(schema).replace('"DIVISOR"', str(divisor)).replace('"LOW"', str(low))
-    body = json.dumps(values, default=lambda number: f"<{number}>").replace('"<', "").replace('>"', "").encode()
+    items = [str(value) if isinstance(value, Decimal) else json.dumps(value) for value in values]
+    body = f"[{', '.join(items)}]".encode()
     numbers = [Fraction(value) for value in values if isinstance(value, Decimal)]
     others = [(type(value), value) for value in values if not isinstance(value, Decimal)]
     good = all((number / Fraction(divisor)).denominator == 1 and number >= Fraction(low) for number in numbers)
