@@ -50,7 +50,7 @@ def of_topics(broker: SurveyedBroker, *topics: str) -> set[tuple[str, str, str]]
     """Returns the findings about these topics while Postgres is away."""
     pipelines = [Pipeline(f"p{i}", topic, ORDERS.format, ORDERS.target) for i, topic in enumerate(topics)]
     report = doctor(pipelines, [], Places(lambda: "host=127.0.0.1 port=1", lambda: broker), MACHINE, datetime.now(UTC))
-    of_kafka = [f for f in report.findings if f.subject.startswith(("topic ", "broker"))]
+    of_kafka = [f for f in report.findings if f.subject.startswith(("topic ", "broker", "cluster "))]
     return {(f.subject.removeprefix("topic "), str(f.check), str(f.severity)) for f in of_kafka}
 
 
@@ -199,7 +199,7 @@ def test_a_login_that_may_only_read_is_told_which_right_is_missing(tmp_path):
     finally:
         kafka.stop(embedded)
 
-    assert found == {("orders.v1", "topic", "warning"), ("orders.v1", "replication.factor", "warning")}
+    assert found == {("orders.v1", "topic", "warning"), (f"cluster {address}", "replication.factor", "warning")}
     assert "canary" not in json.dumps(sorted(found))
 
 
