@@ -27,6 +27,7 @@ from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
 from support.scenes.archived import put_archived
 from support.scenes.command_line import assert_refused
+from support.scenes.history_run import Run
 from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, until
 from support.scenes.several import Several
 
@@ -673,3 +674,22 @@ def test_an_archive_in_s3_is_read_as_one_in_a_folder_and_its_keys_stand_nowhere(
     ledger += here.drill.ask("select string_agg(a::text, '') from lockstep.attempt a")
     told = "".join(each.out + each.err for each in [*said, dropped]) + repr(ledger)
     assert not any(key in told for key in ("AKIACANARY", "s3cr3t-canary", "wr0ng-canary"))
+
+
+def test_a_preview_that_is_shown_once_more_reaches_below_log_start_too(here, lockstep, tmp_path, monkeypatch):
+    archiving(here, tmp_path)
+    monkeypatch.setattr(type(here), "engine", property(lambda its: engine_for(its.folder, its.at)))
+    ok(lockstep("plan", "drill"))
+    ok(lockstep("skip", "drill", "--to", "latest", "--reason", "urgent"))
+    ok(lockstep("archive", "drill"))
+    for p in range(3):
+        drop_log(here, high_end(here.drill.kafka, here.drill.topic, p), p)
+    run = Run(here, action="fill", preview=True)
+    (first,) = run.ask()
+    with transaction(here.at.conn, OWNER) as cur:  # as behind a process that died
+        cur.execute("update lockstep.request set closed_at = now() where request_id = %s", (first.request_id,))
+
+    assert run.rehearse().state == "done"
+
+    (shown,) = run.shown()
+    assert (shown.windows, shown.rehearsal.difference["added"]) == (first.windows, 150)

@@ -15,9 +15,11 @@ from lockstep.core.errors import BadData, Refusal
 from lockstep.core.planning.decisions import Caller, Start
 from lockstep.ledger.changes import history as ledger
 from lockstep.steps.changes import decisions
+from lockstep.steps.changes.retire import retire
 from lockstep.steps.requests import history
 from lockstep.steps.requests.plan_request import plan_request
 from support.scenes.history_run import Run
+from support.scenes.odd_logs import recreate
 
 SEGMENTS = """select partition, lower(offsets), upper(offsets), batch_id
               from lockstep.coverage join lockstep.stream using (stream_id) order by 1, 2"""
@@ -181,6 +183,24 @@ def test_what_has_changed_since_it_was_shown_is_not_taken_for_approved(read):
     (read.drill.home / "drill" / "transform.py").write_text("def transform(records):\n    return records\n")
     with pytest.raises(BadData, match="the pipeline's code has changed since"):
         other.approve()
+
+
+@pytest.mark.parametrize("again", ["approve", "rehearse"])
+def test_a_log_that_was_closed_since_it_was_shown_is_asked_for_no_more(read, again):
+    run = Run(read, action="replay", partition=0, approval=True)
+    (preview,) = run.ask()
+    if again == "approve":
+        assert run.rehearse().state == "done"
+    else:
+        with transaction(read.at.conn, PLANNER) as cur:
+            cur.execute("update lockstep.request set closed_at = now() where request_id = %s", (preview.request_id,))
+    recreate(read.drill.kafka, read.drill.topic)
+    retire(read.at.conn, read.at.broker, read.folder.pipeline, None, run.person("eve"))
+
+    with pytest.raises(Refusal, match="-0: its log is not the one that was looked at, and cannot be read again"):
+        getattr(run, again)()
+
+    assert read.drill.ask("select request_id from lockstep.request where closed_at is null") == []
 
 
 def test_a_paused_pipeline_is_neither_rehearsed_nor_done_and_says_who_paused_it(read):

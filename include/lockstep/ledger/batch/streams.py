@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import Stream, TopicPartition
 from lockstep.ledger.queries import queries
-from lockstep.ledger.rows import every
+from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,17 +27,19 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
     return streams_of(every(cur))
 
 
-def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
+def open_new_streams(
+    cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool, first: int = 0
+) -> None:
     """Opens a stream for each partition of `starts`, all in one new epoch. Another log means a new incarnation.
 
     A partition that was gone and came back belongs to another log. This holds even if growth of the topic brings it
-    back.
+    back. `first` is the incarnation of partitions that the pipeline has never read.
     """
-    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)])
+    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)], first)
 
 
 def open_streams_of_topics(
-    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]]
+    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]], first: int = 0
 ) -> None:
     """Opens the streams of several topics at once. Each has its starts, and whether it is the log that was read."""
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topics": [view.topic for view, _, _ in topics]})
@@ -55,7 +57,7 @@ def open_streams_of_topics(
                 view.topic_id,
                 epoch,
                 p,
-                incarnations.get(p, 0),
+                incarnations.get(p, first),
                 starts[p],
                 view.bounds[p].leader_epoch,
             )
@@ -136,6 +138,12 @@ def insert_growth(cur: cursor, pipeline: str, who: str, which: str, partitions: 
 def retire_stream(cur: cursor, stream_id: int) -> None:
     """Closes a stream for good. Its coverage stays."""
     cur.execute(Q["retire_stream"], {"stream_id": stream_id})
+
+
+def closed_log(cur: cursor, streams: Sequence[int]) -> Any | None:
+    """Returns the first stream (topic, partition, position) of these whose log is read no more, or None."""
+    cur.execute(Q["closed_log"], {"streams": list(streams)})
+    return maybe(cur)
 
 
 def streams_of(rows: Sequence[Any]) -> tuple[Stream, ...]:

@@ -61,3 +61,11 @@ join lockstep.stream o on o.pipeline = %(pipeline)s and o.topic = n.topic
 join lockstep.stream s on s.pipeline = o.pipeline and coalesce(s.first_topic, s.topic) = coalesce(o.first_topic, o.topic)
     and s.retired_at is null and s.topic <> n.topic
 order by n.topic
+
+-- name: closed_log
+-- The first of these streams whose log no open stream goes on with. Growth closes a stream and keeps its log.
+select s.topic, s.partition, s.position from lockstep.stream s
+where s.stream_id = any(%(streams)s::int[]) and not exists (
+    select from lockstep.stream o where o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
+        and o.incarnation = s.incarnation and o.retired_at is null)
+order by s.topic, s.partition limit 1

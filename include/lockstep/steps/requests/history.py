@@ -19,7 +19,7 @@ from lockstep.steps.changes.decisions import accept_loss, deciding
 from lockstep.steps.changes.evolve import require_proposed
 from lockstep.steps.changes.skip import skip
 from lockstep.steps.inspect.archived_records import read_held
-from lockstep.steps.requests.requests import NewRequest, open_request, written_down
+from lockstep.steps.requests.requests import NewRequest, open_request, require_todays_logs, written_down
 from lockstep.steps.windows.admit import LateWanted, admit_late, open_shown_admission, preview_admission
 from lockstep.steps.windows.look import require_windows
 
@@ -175,6 +175,8 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     known = {each.lane: each for each in run_requests(at.conn, name, person, preview=False)}
     found, view = [], read_held(at.conn, at.broker, folder.pipeline)
     for shown in run_requests(at.conn, name, person, preview=True):
+        if shown.lane not in known:
+            require_todays_logs(at.conn, at.broker, folder.pipeline, view, shown.windows)
         asker = replace(person, who=shown.who, why=shown.why)
         found.append(
             known.get(shown.lane)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.states import Lane
 from lockstep.ledger.batch.archived import with_archive
+from lockstep.ledger.batch.streams import closed_log
 from lockstep.ledger.changes import requests
 from lockstep.ledger.changes.history import insert_request_call
 from lockstep.steps.batch.one_log import require_one_log
@@ -20,7 +21,7 @@ from lockstep.steps.requests.edges import edge, passed_stretches, streams_of_log
 from lockstep.steps.requests.plan_request import asked_for, mixes_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from psycopg2.extensions import connection, cursor
@@ -132,6 +133,7 @@ def written_down(
     if not found:
         return None
     with deciding(conn, pipeline.name) as cur:
+        refuse_closed_log(cur, pipeline.name, found)
         same = None if preview else requests.same_request(cur, pipeline.name, lane, found)
         request_id = same or requests.insert_request(cur, pipeline.name, lane, found, person, preview=preview)
         if person.run:
@@ -139,11 +141,37 @@ def written_down(
         opened = replace(asked_for(cur, request_id, pipeline.name), goes_on=same is not None)
         if opened.goes_on or lane != Lane.FILL:
             return opened
-        left = requests.free(cur, request_id, {item.stream_id: _bounds(view, item) for item in found})
+        left = requests.free(
+            cur, request_id, {item.stream_id: view.get(item.offsets.topic_partition) for item in found}
+        )
         if not left:  # also where a replay, or the live lane, works on them now
             conn.rollback()
             return None
         return replace(opened, left=tuple(piece.item for piece in left))
+
+
+def require_todays_logs(
+    conn: connection, broker: Broker, pipeline: Pipeline, view: LogView, windows: Iterable[StreamRange]
+) -> None:
+    """Refuses stretches that were looked up earlier, and whose log is another one by now, or gone."""
+    require_one_log(conn, broker, pipeline, view)
+    with transaction(conn, READER) as cur:
+        here = {stream.stream_id for stream in streams_of_log(cur, pipeline, view, None)}
+    if gone := next((window for window in windows if window.stream_id not in here), None):
+        _refuse_gone(pipeline.name, gone.offsets.topic_partition)
+
+
+def refuse_closed_log(cur: cursor, name: str, windows: Sequence[StreamRange]) -> None:
+    """Refuses stretches of a log that was closed since they were looked up. The caller holds the pipeline's lock."""
+    if closed := closed_log(cur, [item.stream_id for item in windows]):
+        _refuse_gone(name, TopicPartition(closed.topic, closed.partition))
+
+
+def _refuse_gone(name: str, where: TopicPartition) -> NoReturn:
+    raise Refusal(
+        f"{where}: its log is not the one that was looked at, and cannot be read again; nothing was asked for",
+        next_command=f"lockstep status {name}, then again",
+    )
 
 
 def require_results_here(pipeline: Pipeline) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.changes.person import Person
 from lockstep.core.planning.activity import Activity
@@ -14,9 +13,10 @@ from lockstep.core.planning.history import RunOutcome
 from lockstep.core.states import WorkState
 from lockstep.ledger.changes import history
 from lockstep.steps.batch.run import until_idle
+from lockstep.steps.inspect.archived_records import read_held
 from lockstep.steps.requests.history import run_requests
 from lockstep.steps.requests.preview import preview
-from lockstep.steps.requests.requests import is_complete, written_down
+from lockstep.steps.requests.requests import is_complete, require_todays_logs, written_down
 from lockstep.steps.windows.admit import open_shown_admission
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def preview_requests(
 
 def _once_more(at: Context, folder: PipelineFolder, asked: Request, person: Person) -> int:
     """Opens a new preview of the same offsets, because a preview ends with the process that made it."""
-    view = read_topics(at.broker, folder.pipeline)
+    view = read_held(at.conn, at.broker, folder.pipeline)
+    require_todays_logs(at.conn, at.broker, folder.pipeline, view, asked.windows)
     asker = replace(person, who=asked.who, why=asked.why)
     opened = open_shown_admission(at.conn, folder.pipeline.name, asked, asker, preview=True) or written_down(
         at.conn, folder.pipeline, asked.lane, asked.windows, asker, view, preview=True

@@ -18,7 +18,7 @@ from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.changes.decisions import deciding
 from lockstep.steps.requests.edges import streams_of_log
 from lockstep.steps.requests.plan_request import asked_for, mixes_partitions
-from lockstep.steps.requests.requests import touched_segments
+from lockstep.steps.requests.requests import refuse_closed_log, touched_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,6 +133,7 @@ def _looked_up(
 
 def _opened(cur: cursor, pipeline: str, found: Admissible, person: Person, *, preview: bool = False) -> Request:
     """Opens the replay, behind a decision on what nobody admits so far. A preview notes it instead."""
+    refuse_closed_log(cur, pipeline, found.windows)
     if found.ranges and not preview:
         decide_admission(cur, pipeline, found.ranges, person)
     request_id = requests.insert_request(cur, pipeline, Lane.REPLAY, found.windows, person, preview=preview)
