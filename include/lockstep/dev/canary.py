@@ -12,6 +12,7 @@ from lockstep.dev import scratch
 from lockstep.engine.driver_first import engine_of
 from lockstep.steps.changes.canary import CANARY, LIVE, Side, compare
 from lockstep.steps.context import Context
+from lockstep.steps.requests.rehearse import without_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,8 +45,8 @@ def compare_batches(
             closing(Context(other, window)) as second,
         ):
             yield compare(
-                Side(LIVE, first, local_engine(live, first, registry), live),
-                Side(CANARY, second, local_engine(canary, second, registry), canary),
+                Side(LIVE, first, local_engine(without_lake(live), first, registry), live),
+                Side(CANARY, second, local_engine(without_lake(canary), second, registry), canary),
                 past,
                 say,
             )

@@ -26,7 +26,7 @@ from lockstep.dev.records import lines
 from lockstep.engine.driver_first import Driver, DriverFirst
 from lockstep.engine.kafka_sample import SampleLog, SampleRanges
 from lockstep.steps.context import Context
-from lockstep.steps.requests.rehearse import rehearse
+from lockstep.steps.requests.rehearse import rehearse, without_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,8 @@ def try_records(
     most = folder.pipeline.record_limits.bytes
     sample = SampleRanges("", KafkaOptions(), most, tuple(records), int(time.time() * 1000))
     engines: list[str] = []
-    why = needs_spark(folder) or "a record is left to its decoder"
+    here = without_lake(folder)
+    why = needs_spark(here) or "a record is left to its decoder"
     say("starting a Postgres of the trial's own")
     with scratch.scratch_ledger() as dsn, closing(Context(dsn, SampleLog(len(records)))) as at:
 
@@ -74,9 +75,9 @@ def try_records(
 
             os.environ.pop(REMOTE, None)  # a server elsewhere cannot reach the trial's Postgres
             engines.append("spark")
-            return SparkEngine(folder, "", dsn, registry=registry, sample=sample)
+            return SparkEngine(here, "", dsn, registry=registry, sample=sample)
 
-        engine = DriverFirst(folder, lambda: Driver(folder, sample, dsn, registry), spark, max_offsets=len(records))
+        engine = DriverFirst(here, lambda: Driver(here, sample, dsn, registry), spark, max_offsets=len(records))
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")
 

@@ -109,7 +109,7 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
         )
         for place, target in enumerate(live.folder.pipeline.targets)
     ]
-    targets = canary.folder.pipeline.targets
+    named, targets = canary.folder.pipeline.targets, done[CANARY].folder.pipeline.targets
     with ExitStack() as files:
         carried: list[Carried] = []
 
@@ -120,9 +120,9 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
         def compare_all(cur: cursor) -> None:
             partitions = ledger.partitions_of_streams(cur)
             for place, its in enumerate(carried):
-                target, names = targets[place], columns[place]
-                rows = side_by_side(cur, target, its, names, SAMPLES_PER_KIND, place)
-                found.add(target, rows, names, partitions)
+                names = columns[place]
+                rows = side_by_side(cur, targets[place], its, names, SAMPLES_PER_KIND, place)
+                found.add(named[place], rows, names, partitions)
 
         _published(live, done[LIVE], found, carry_all)
         _published(canary, done[CANARY], found, compare_all)

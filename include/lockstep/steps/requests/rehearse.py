@@ -11,6 +11,8 @@ from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.tried import Reject, Tried, changes_by_key, rows_of_table, verdict_of
 from lockstep.core.errors import BadData, BadDefinition, Refusal
+from lockstep.core.lake.catalogs import Catalog
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.definition import Limits, PerBatch, Upsert
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
 from lockstep.core.pipeline.targets import WithTotals
@@ -85,7 +87,7 @@ def rehearse(at: Context, engine: Engine, folder: PipelineFolder, say: Callable[
         say("publishing")
         found, errors = _published(at, done.folder, done.attempt, is_accepted=done.verdict.ok)
         empty = replace(empty, verdict=verdict_of(done.kept, errors))
-    return _told(empty, targets, staged, found)
+    return _told(empty, folder.pipeline.targets, staged, found)
 
 
 def stage_and_judge(
@@ -117,6 +119,17 @@ def stage_and_judge(
     return Rehearsed(folder, count, attempt, kept, errors)
 
 
+def without_lake(folder: PipelineFolder) -> PipelineFolder:
+    """Returns the folder with tables of the database in place of those of a lake. An engine of a rehearsal is made of it."""
+    pipeline, targets = folder.pipeline, list(folder.pipeline.targets)
+    for place, table in enumerate(target.table for target in pipeline.targets):
+        if isinstance(table, Iceberg):
+            targets[place] = replace(targets[place], table=f"{table.namespace}.{table.name}")
+    target = tuple(targets) if isinstance(pipeline.target, tuple) else targets[0]
+    store = None if isinstance(pipeline.store, Catalog) else pipeline.store
+    return replace(folder, pipeline=replace(pipeline, target=target, store=store))
+
+
 @contextmanager
 def published_for_preview(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Iterator[cursor]:
     """Publishes the attempt's rows for the block, in a transaction that is rolled back behind it.
@@ -133,17 +146,22 @@ def _in_one_batch(at: Context, folder: PipelineFolder, columns: Sequence[Sequenc
     """Makes the targets. Returns the folder as one that reads the whole log in one batch, into the ledger's database.
 
     Start, limits and guarantee decide when records are read, and in which transaction they move. They never change what
-    becomes of a record. Results that live in another store get a table of the columns that the store is given.
+    becomes of a record. Results that live in another store, or in a lake, get a table of the columns that are brought there.
     """
     pipeline = folder.pipeline
     if folder.expectations is not None and commit_unit(pipeline.guarantee) == CommitUnit.STREAM:
         raise BadDefinition(f"{pipeline.name}: expectations.json: {NO_SUITE}")
-    here = replace(pipeline, start="earliest", limits=ALL_RECORDS, guarantee=PerBatch(), store=None)
+    here = without_lake(folder).pipeline
+    here = replace(here, start="earliest", limits=ALL_RECORDS, guarantee=PerBatch(), store=None)
+    is_delivered = isinstance(pipeline.guarantee, Delivered)
+    made = [place for place, each in enumerate(pipeline.targets) if is_delivered or isinstance(each.table, Iceberg)]
     ddl = folder.target_sql
-    if isinstance(pipeline.guarantee, Delivered):
+    if made:
         with transaction(at.conn, None) as cur:
-            rehearsed.make_schema(cur, pipeline.first)
-            ddl = rehearsed.table_of(cur, pipeline.first, columns[0])
+            for place in made:
+                rehearsed.make_schema(cur, here.targets[place])
+            statements = [rehearsed.table_of(cur, here.targets[place], columns[place]) for place in made]
+        ddl = ";\n".join(statements if is_delivered else [*statements, ddl or ""])
     folder = replace(folder, pipeline=here, target_sql=ddl)
     migrate_target(at.conn, folder, columns=columns)
     return folder

@@ -14,7 +14,8 @@ select result from lockstep.verdict where batch_id = %(batch_id)s and token = %(
 
 -- name: make_schema
 -- The schema of a table that stands for one in another store, whose schemas nobody has made here.
-create schema if not exists {schema} authorization {owner}
+create schema if not exists {schema} authorization {owner};
+grant usage on schema {schema} to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_reader
 
 -- name: make_table
 -- A table of the columns that another store is given; a transaction of the ledger's needs its key.
