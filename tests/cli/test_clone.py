@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters.folders import load
+from lockstep.core.lake.iceberg import Iceberg
+from lockstep.core.pipeline.definition import Append
 from support.scenes.command_line import DEFINITION, TARGET, assert_refused, assert_wrong_call
 from support.scenes.odd_logs import delete_records
 
@@ -122,6 +124,19 @@ def test_a_copy_of_what_began_at_the_end_begins_at_log_start(lockstep):
     said = lockstep("clone", "orders", "--to", "next")
     assert "next: start is earliest; latest would leave out what orders has read\n" in said.out
     assert load("next").pipeline.start == "earliest"
+
+
+def test_a_copy_of_a_table_of_the_lake_has_one_of_its_own(lockstep):
+    in_lake = DEFINITION.replace(
+        "from lockstep.core.pipeline.definition import Json, Pipeline, Upsert",
+        "from lockstep import Append, Iceberg, Json, Pipeline",
+    )
+    in_lake = in_lake.replace('Upsert("public.orders", key=("id",))', 'Append(Iceberg("sales.orders"))')
+    (lockstep.define(init=in_lake) / "target.sql").unlink()
+    said = lockstep("clone", "orders", "--to", "next")
+    assert (said.code, said.err) == (0, "")
+    assert "lockstep.sales.next: the copy of lockstep.sales.orders\n" in said.out
+    assert load("next").pipeline.target == Append(Iceberg("sales.next"))
 
 
 COMPUTED = DEFINITION.replace('"public.orders"', '"public." + "orders"')

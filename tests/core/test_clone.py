@@ -14,6 +14,7 @@ from lockstep.core.changes.clone import (
     gone,
     out_of_reach,
 )
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.offsets import Bounds, Stream, TopicPartition, TopicView
 from lockstep.core.pipeline.definition import Append, Files, Idempotent, Json, Pipeline, Upsert
 
@@ -30,11 +31,26 @@ TABLES: dict[str, Any] = {"public.orders": "public.next"}
             (Append("public.orders"), Append("shop.lines", transform="lines")),
             {"public.orders": "public.next", "shop.lines": "shop.next_lines"},
         ),
+        (Append(Iceberg("sales.rows")), {"lockstep.sales.rows": "lockstep.sales.next"}),
+        (
+            (
+                Append(Iceberg("sales.orders")),
+                Append("public.orders"),
+                Append(Iceberg("sales.lines"), transform="lines"),
+            ),
+            {
+                "lockstep.sales.orders": "lockstep.sales.next",
+                "public.orders": "public.next",
+                "lockstep.sales.lines": "lockstep.sales.next_lines",
+            },
+        ),
     ],
-    ids=["of its name", "of another name", "several"],
+    ids=["of its name", "of another name", "several", "in the lake", "in both"],
 )
 def test_each_table_has_a_copy_of_its_own(targets, tables):
-    assert copied_tables(Pipeline("orders", "t", Json("id string"), targets), "next") == tables
+    was = Pipeline("orders", "t", Json("id string"), targets)
+    assert copied_tables(was, "next") == tables
+    assert [target.table for target in copy_of(was, "next").targets] == list(tables.values())
 
 
 def test_files_lie_in_a_folder_of_the_copys_name_and_need_no_other_table():
@@ -69,6 +85,22 @@ def test_files_lie_in_a_folder_of_the_copys_name_and_need_no_other_table():
 )
 def test_only_texts_that_differ_are_replaced(before, after):
     was = Pipeline("orders", "orders", Json("id string"), Append("public.orders"), start="latest")
+    assert copied_source(before.encode(), was, copy_of(was, "next")).decode() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('Append(Iceberg("web.orders", catalog="POLARIS"))', 'Append(Iceberg("web.next", catalog="POLARIS"))'),
+        ('lockstep.Iceberg("web.orders", "POLARIS")', 'lockstep.Iceberg("web.next", "POLARIS")'),
+        ('Iceberg(table="web.orders", catalog="POLARIS")', 'Iceberg(table="web.next", catalog="POLARIS")'),
+        ('Iceberg("web.orders"), "web.orders"', 'Iceberg("web.orders"), "web.orders"'),
+    ],
+    ids=["by name", "by place", "both by name", "another catalog"],
+)
+def test_a_table_of_a_lake_is_replaced_where_it_is_named_as_one(before, after):
+    there = Append(Iceberg("web.orders", catalog="POLARIS"))
+    was = Pipeline("orders", "orders", Json("id string"), there, guarantee=Idempotent())
     assert copied_source(before.encode(), was, copy_of(was, "next")).decode() == after
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.health.ownership import tables_of
+from lockstep.core.lake.iceberg import CATALOG, recorded_table
 from lockstep.core.offsets import OffsetRange
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def copied_tables(pipeline: Pipeline, name: str) -> dict[str, str]:
     """Returns each table of a pipeline and the table of its copy. Files have none: their folder bears the name."""
     found = {}
     for table in tables_of(pipeline):
-        schema, _, bare = table.name.partition(".")
+        schema, _, bare = table.name.rpartition(".")  # of a table of a lake, its catalog and namespace
         alone = len(pipeline.targets) == 1 or bare == pipeline.name
-        found[table.name] = f"{schema}.{name}" if alone else f"{schema}.{name}_{bare}"
+        found[table.name] = recorded_table(f"{schema}.{name}" if alone else f"{schema}.{name}_{bare}")
     return found
 
 
@@ -173,12 +174,28 @@ def _replaced(
                 was, now = within_call.get(word or "", ("", ""))
                 if isinstance(value, ast.Constant) and value.value == was and was != now:
                     yield value, str(now)
+    in_lake = list(_of_lake(tree))
+    for text, held in in_lake:
+        if held in tables:
+            yield text, tables[held].partition(".")[2]
     formatted = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    formatted |= {id(text) for text, _ in in_lake}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in formatted:
             table = tables.get(node.value)
             if table:
                 yield node, table
+
+
+def _of_lake(tree: ast.AST) -> Iterator[tuple[ast.Constant, str]]:
+    """Yields the text of each `Iceberg(...)` that names a table, with the value that the table has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Iceberg":
+            given: dict[str | None, ast.expr] = dict(zip(("table", "catalog"), node.args, strict=False))
+            given |= {word.arg: word.value for word in node.keywords}
+            table, catalog = given.get("table"), getattr(given.get("catalog"), "value", None)
+            if isinstance(table, ast.Constant):
+                yield table, f"{catalog or CATALOG}.{table.value}"
 
 
 def _place(node: ast.Constant) -> tuple[int, int]:
