@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lockstep.adapters.folders import load
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Replaced, prefix_of
 from lockstep.core.proof.verification import proofs
+from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.lake.copy_tables import AS_READ_BACK, COMMIT_IN_HISTORY
 from lockstep.steps.proof.verify import verify
+from support.scenes.here import ME
 
 DRILL = "lockstep.sales.drill"
 
@@ -175,3 +179,24 @@ def first_segment(lake) -> set[tuple[int, int]]:
                where s.partition = 0 and lower(c.offsets) = 0"""
         )
     )
+
+
+def test_rows_that_a_former_owner_has_written_are_compared_with_its_commits(of_tasks, monkeypatch):
+    of_tasks.drain()
+    folder = of_tasks.drill.home / "shop"
+    shutil.copytree(of_tasks.drill.home / "drill", folder)
+    definition = folder / "__init__.py"
+    definition.write_text(definition.read_text().replace('name="drill"', 'name="shop"'))
+    hand_over(of_tasks.at.conn, DRILL, "drill", load("shop").pipeline, ME)
+    monkeypatch.setattr(type(of_tasks), "folder", property(lambda _: load("shop")))
+    of_tasks.produce(7)
+
+    of_tasks.drain()
+
+    assert len(of_tasks.rows()) == len({row[4] for row in of_tasks.rows()}) == 67
+    assert failed(of_tasks, deep=True) == {}
+    stream, offset = of_tasks.rows()[0][:2]
+    table = of_tasks.table()
+    gone = (Replaced(stream, offset, offset + 1),)
+    led_to(of_tasks, table.prepare(str(uuid4()), [], gone, prefix_of(table.location, 0, 0), {}).after)
+    assert "were committed; moved by lockstep" in failed(of_tasks)[AS_READ_BACK]

@@ -198,9 +198,12 @@ def files_of_pipeline(cur: cursor, pipeline: str, batch_id: int | None = None) -
     return every(cur)
 
 
-def expected(cur: cursor, pipeline: str, table: Iceberg) -> list[Any]:
-    """Returns each committed segment with the sums of each of its files, one row per file."""
-    cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline})
+def expected(cur: cursor, pipeline: str, table: Iceberg, uuid: str) -> list[Any]:
+    """Returns each committed segment with the sums of each of its files, one row per file.
+
+    Segments of other pipelines count if they are in the very table with this `uuid`.
+    """
+    cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline, "uuid": uuid})
     return every(cur)
 
 

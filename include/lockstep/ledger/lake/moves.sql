@@ -159,14 +159,15 @@ where b.pipeline = %(pipeline)s and (%(batch_id)s::bigint is null or m.batch_id 
 order by m.place, m.batch_id desc, f.path
 
 -- name: expected
--- What each segment of a pipeline has in its lake table, as it was read back before its commit.
+-- What each segment has in a lake table, as it was read back before its commit. Rows of a former owner of the
+-- same table are among them.
 select c.batch_id, c.stream_id, s.topic, s.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
     f.streams -> c.stream_id::text as sums
-from lockstep.coverage c join lockstep.stream s using (stream_id)
-join lockstep.lake_commit m on m.batch_id = c.batch_id and m.namespace = %(namespace)s and m.name = %(name)s
+from lockstep.lake_commit m join lockstep.coverage c on c.batch_id = m.batch_id join lockstep.stream s using (stream_id)
 left join lockstep.lake_file f on f.batch_id = m.batch_id and f.token = m.token and f.place = m.place
     and f.streams ? c.stream_id::text
-where s.pipeline = %(pipeline)s and c.kind = 'batch' order by c.stream_id, c.offsets
+where m.namespace = %(namespace)s and m.name = %(name)s and c.kind = 'batch'
+  and (s.pipeline = %(pipeline)s or m.table_uuid = %(uuid)s) order by c.stream_id, c.offsets
 
 -- name: batches_of_files
 -- The batches that have brought these files.

@@ -67,7 +67,7 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         else:
             make_copy(cur, opened, copy, tell=values.take, without=damaged)
             of_rows = [
-                _as_read_back(cur, pipeline, table, sums_of_copy(cur, copy)),
+                _as_read_back(cur, pipeline, table, opened.uuid, sums_of_copy(cur, copy)),
                 *_as_written(cur, table, told, values.digests),
             ]
         found = [_told(cur, table, address), _in_history(cur, table, opened), _whole(cur, table, damaged), *of_rows]
@@ -155,13 +155,13 @@ def _as_written(
 
 
 def _as_read_back(
-    cur: cursor, pipeline: Pipeline, table: Iceberg, there: dict[tuple[int, int], OffsetSums]
+    cur: cursor, pipeline: Pipeline, table: Iceberg, uuid: str, there: dict[tuple[int, int], OffsetSums]
 ) -> PromiseCheck:
     """Compares the rows of each segment with its files of the commit, by number and by sums of offsets."""
     wrong = Wrong()
     expected: dict[tuple[int, int], OffsetSums] = {}
     where: dict[tuple[int, int], str] = {}
-    for row in moves.expected(cur, pipeline.name, table):
+    for row in moves.expected(cur, pipeline.name, table, uuid):
         key = (row.batch_id, row.stream_id)
         where[key] = f"{row.topic}-{row.partition} [{row.from_offset}, {row.until_offset}) of batch {row.batch_id}"
         if row.sums:
