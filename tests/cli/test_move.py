@@ -232,3 +232,29 @@ def test_options_that_do_not_fit_are_a_wrong_call(lockstep):
         (("--kafka-config", "other.json"), "belongs to --kafka"),
     ):
         assert_wrong_call(lockstep(*move, *more), said)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("at_once")
+def test_erased_records_that_wait_are_passed_before_the_move_and_stay_out(few, lockstep, produce, topic):
+    here, old, copy, kafka = few, few.drill.topic, topic(partitions=3), few.drill.kafka
+    here.run()
+    produce(old, [("k", '{"id": "gone", "n": 1}')], 0)
+    erased = lockstep("erase", "drill", "--key", "gone", "--column", "id", "--reason", "a request")
+    assert erased.code == 0, erased
+    copied_once(kafka, old, copy, 3)
+    position = here.drill.ask("select position from lockstep.stream where partition = 0")[0][0]
+
+    assert_refused(
+        lockstep("move", "drill", "--to-topic", copy),
+        f"drill: an erasure keeps records of {old}-0 out up to offset {position + 1}, and the position is {position}: in "
+        f"{copy} nothing would keep them out",
+        f"Next: lockstep run drill --until-idle, then lockstep move drill --to-topic {copy}",
+    )
+    assert lockstep("run", "drill", "--until-idle").code == 0
+    moved(lockstep, here, copy, old)
+    produce(copy, [("k", '{"id": "gone", "n": 2}')], 0)
+    here.drain()
+
+    assert here.drill.ask("select n from public.drill where id = 'gone'") == [(2,)], "it was produced later"
+    assert lockstep("verify", "drill", "--deep").code == 0

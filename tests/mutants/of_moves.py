@@ -20,6 +20,13 @@ MIGRATION = "ledger/migrations/0057_moved_topics.sql"
 
 MUTANTS = [
     one(
+        "a pipeline moves before erased records that wait",
+        "nothing would keep them out where they were copied to",
+        f"{CLI}test_erased_records_that_wait_are_passed_before_the_move_and_stay_out",
+        Edit("steps/changes/move.py", "if at := erasures.waiting_erasure(cur, name):", "if at := None:"),
+        long=True,
+    ),
+    one(
         "move_is_told dropped",
         "a decision would not say where the streams go on",
         f"{LEDGER}test_a_decision_to_move_says_digest_log_and_offsets",

@@ -186,6 +186,12 @@ def erasure_digest(cur: cursor, erasure_id: int) -> str:
     return str(one(cur).digest)
 
 
+def waiting_erasure(cur: cursor, pipeline: str) -> Any | None:
+    """Returns the first stream (topic, partition, position, until_offset) that has not passed an erasure's bound, or None."""
+    cur.execute(Q["waiting"], {"pipeline": pipeline})
+    return maybe(cur)
+
+
 def erased_of_batch(cur: cursor, batch_id: int) -> list[Any]:
     """Returns how many rows and rejects of a batch were erased, by decision."""
     cur.execute(Q["erased_of_batch"], {"batch_id": batch_id})

@@ -122,3 +122,12 @@ select count(*) as rows from lockstep.contribution c where c.target = %(target)s
 select lockstep.erasure_decision(x.erasure_id) as decision_id, sum(x.rows) filter (where x.relation <> 'lockstep.reject')::bigint as rows,
     sum(x.rows) filter (where x.relation = 'lockstep.reject')::bigint as rejects
 from lockstep.erased x where x.batch_id = %(batch_id)s group by 1 order by 1
+
+-- name: waiting
+-- The first open stream that has not passed an erasure's bound: what lies between stays out of this log alone.
+select s.topic, s.partition, s.position, max(b.until_offset) as until_offset
+from lockstep.stream s join lockstep.erasure_bound b on b.topic_id = s.topic_id and b.partition = s.partition
+join lockstep.erasure e using (erasure_id)
+where s.pipeline = %(pipeline)s and s.retired_at is null and s.position < b.until_offset
+  and e.pipeline = any(lockstep.line_of(%(pipeline)s))
+group by s.stream_id order by s.topic, s.partition limit 1

@@ -14,7 +14,7 @@ from lockstep.core.pipeline.names import topic_words
 from lockstep.core.states import Lane
 from lockstep.ledger.batch.plan import unfinished_batches
 from lockstep.ledger.batch.streams import open_streams, retire_stream
-from lockstep.ledger.changes import decisions, moves, requests
+from lockstep.ledger.changes import decisions, erasures, moves, requests
 from lockstep.steps.batch.one_log import require_one_log
 from lockstep.steps.changes.decisions import deciding
 from lockstep.steps.topics.copied import goes_on
@@ -50,7 +50,7 @@ def preview_move(conn: connection, broker: Broker, pipeline: Pipeline, copied: C
     """
     with transaction(conn, READER) as cur:
         streams = _streams(cur, pipeline, copied)
-        _require_rest(cur, pipeline.name)
+        _require_rest(cur, pipeline.name, copied)
         skipped = moves.skipped_offsets(cur, [stream.stream_id for stream in streams])
     was = streams[0].topic_partition.topic
     view, there = broker.view(was), copied.broker.view(copied.topic)
@@ -89,7 +89,7 @@ def move(
             next_command=copied.again(pipeline.name),
         )
     with deciding(conn, name) as cur:
-        _require_rest(cur, name)
+        _require_rest(cur, name, copied)
         ids = [stream.stream_id for stream in shown.streams]
         locked = decisions.lock_streams(cur, ids)
         if locked != {s.stream_id: s.position for s in shown.streams} or set(open_streams(cur, name)) != set(
@@ -133,8 +133,8 @@ def _streams(cur: cursor, pipeline: Pipeline, copied: CopiedTopic) -> tuple[Stre
     return streams
 
 
-def _require_rest(cur: cursor, name: str) -> None:
-    """Refuses while a batch or a request is not finished, and says how to finish it."""
+def _require_rest(cur: cursor, name: str, copied: CopiedTopic) -> None:
+    """Refuses while a batch or a request is not finished, or erased records wait. Says how to finish it."""
     for batch in unfinished_batches(cur, name, None):
         on = _go_on_with(name, batch.lane, batch.request_id)
         end = f"lockstep abandon {batch.batch_id} --reason ..."
@@ -146,6 +146,12 @@ def _require_rest(cur: cursor, name: str) -> None:
         raise Refusal(
             f"{name}: request {request.request_id} to {request.lane} is not finished, and it is about the old topic",
             next_command=_go_on_with(name, Lane(request.lane), request.request_id),
+        )
+    if at := erasures.waiting_erasure(cur, name):
+        raise Refusal(
+            f"{name}: an erasure keeps records of {at.topic}-{at.partition} out up to offset {at.until_offset}, and the "
+            f"position is {at.position}: in {copied.topic} nothing would keep them out",
+            next_command=f"lockstep run {name} --until-idle, then {copied.again(name)}",
         )
 
 
