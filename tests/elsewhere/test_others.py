@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.scenes.here import Here
+from lockstep.adapters.folders import load
+from lockstep.core.errors import Refusal
+from lockstep.steps.changes.rename import rename
+from support.scenes.here import ME, Here
 
 pytestmark = pytest.mark.long
 VALUES = "_stream, _offset, n, _batch"
@@ -100,3 +103,16 @@ def test_rows_that_somebody_has_deleted_are_named_by_verify(elsewhere):
     checks = drill.verified(deep=False)
 
     assert [name for name, (ok, _) in checks.items() if not ok] == ["rows are all there"]
+
+
+def test_a_pipeline_whose_deliveries_are_told_by_its_name_is_not_renamed(elsewhere):
+    drill = elsewhere()
+    drill.finishes()
+    folder = (drill.home / "drill").rename(drill.home / "shop")
+    file = folder / "__init__.py"
+    file.write_text(file.read_text().replace('name="drill"', 'name="shop"'))
+
+    with pytest.raises(Refusal, match="its results are told by its name in a table of another catalog") as refused:
+        rename(Here(drill).at.conn, "drill", load("shop").pipeline, ME)
+
+    assert refused.value.next_command == f"lockstep new shop --topic {drill.topic}"

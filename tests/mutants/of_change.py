@@ -10,6 +10,7 @@ BEGINS = f"{LEDGER}test_the_database_lets_nothing_begin_for_a_forgotten_pipeline
 UNDER_WAY = f"{LEDGER}test_the_database_forgets_no_pipeline_that_has_something_under_way"
 OTHER_NAME = "tests/ledger/test_renamed.py::"
 RENAME = "tests/cli/test_rename.py::"
+IN_STORE = "tests/stores/test_renamed.py::test_a_renamed_pipeline_goes_on_in_its_store"
 CLOSED = f"{OTHER_NAME}test_closed_rows_change_with_a_name_in_nothing_else"
 RENAMED = "ledger/migrations/0035_renamed_pipelines.sql"
 SAME = "\n            and to_jsonb(old) - 'pipeline' = to_jsonb(new) - 'pipeline'"
@@ -185,6 +186,13 @@ MUTANTS = [
         "the command would end with an error of the database, not with the next command",
         f"{RENAME}test_rename_is_refused_while_a_batch_is_under_way",
         Edit("steps/changes/rename.py", "    if unfinished:", "    if unfinished == [-1]:"),
+        long=True,
+    ),
+    one(
+        "a store keeps the former name of a pipeline's streams",
+        "each delivery under the new name would be taken for another ledger's",
+        (f"{IN_STORE}[appended]", f"{IN_STORE}[keyed]"),
+        Edit("targets/stores/arrival.py", "list(delivery.former)", "[]"),
         long=True,
     ),
     one(

@@ -35,6 +35,12 @@ def epochs(cur: cursor, pipeline: str) -> dict[int, int]:
     return {row.stream_id: row.epoch for row in every(cur)}
 
 
+def former_names(cur: cursor, pipeline: str) -> tuple[str, ...]:
+    """Returns the names that the pipeline had before."""
+    cur.execute(Q["former_names"], {"pipeline": pipeline})
+    return tuple(row.former for row in every(cur))
+
+
 def staged_types(cur: cursor, attempt: AttemptId) -> tuple[tuple[str, str], ...]:
     """Returns (name, Postgres type) of each decoded column in the staging table."""
     reserved = [name for name, _ in RESERVED_COLUMNS]

@@ -15,6 +15,10 @@ order by r.stream_id limit 1
 -- Every stream a pipeline ever had, with the epoch that orders its records among the others'.
 select stream_id, epoch from lockstep.stream where pipeline = %(pipeline)s order by stream_id
 
+-- name: former_names
+-- What a pipeline was called before. A store may know its streams by one of these names.
+select distinct former from lockstep.renaming where pipeline = %(pipeline)s and former <> pipeline order by 1
+
 -- name: staged_types
 -- The decoded columns of an attempt's staging table, with their types.
 select a.attname as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a

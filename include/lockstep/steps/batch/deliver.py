@@ -122,6 +122,7 @@ def _take(at: Context, folder: PipelineFolder, attempt: AttemptId, spool: Path) 
             spool,
             folder.content_hash(),
             partial(_require_still, at, pipeline, attempt),
+            deliveries.former_names(cur, pipeline.name),
         )
         results_of(pipeline, at.dsn, at.stores).take(cur, delivery)
     reach("deliver.taken")

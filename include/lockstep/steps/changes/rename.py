@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.health.ownership import tables_of
+from lockstep.core.lake.catalogs import Catalog
 from lockstep.core.pipeline.names import topic_words
 from lockstep.core.pipeline.stores import Files
 from lockstep.ledger.changes import forgotten, owners
@@ -75,9 +76,10 @@ def _refuse_busy(cur: Any, former: str) -> None:
 
 def _refuse_another(cur: Any, former: str, pipeline: Pipeline) -> None:
     """Refuses a definition that is more than renamed, and what the ledger's name alone does not rename."""
-    if isinstance(pipeline.store, Files):
+    bears = {Files: "files in a folder of its name", Catalog: "told by its name in a table of another catalog"}
+    if what := bears.get(type(pipeline.store)):
         raise Refusal(
-            f"{former}: its results are files in a folder of its name, which the ledger cannot rename",
+            f"{former}: its results are {what}, which the ledger cannot rename",
             next_command=f"lockstep new {pipeline.name} --topic {topic_words(pipeline.topic)}",
         )
     changed = changed_since_commit(cur, pipeline, former)

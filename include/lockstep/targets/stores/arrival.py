@@ -89,9 +89,13 @@ def _unpack(cur: cursor, delivery: Delivery) -> None:
 
 
 def _note_streams(cur: cursor, delivery: Delivery, place: Place) -> None:
-    """Records the epoch of each stream in the store. Refuses streams of these numbers that are another ledger's."""
+    """Records the epoch of each stream in the store, under the pipeline's name of today.
+
+    Refuses streams of these numbers that are another ledger's.
+    """
     facts = {
         "pipeline": delivery.pipeline.name,
+        "former": list(delivery.former),
         "streams": list(delivery.epochs),
         "epochs": list(delivery.epochs.values()),
     }

@@ -27,10 +27,12 @@ insert into lockstep.arrival (target, stream_id, offsets, batch_id, token)
 select %(target)s, r.stream_id, int8range(r.from_offset, r.until_offset), %(batch_id)s, %(token)s from arriving_range r
 
 -- name: note_streams
--- Which epoch each stream is of: what orders the records of a key, where there is no ledger to ask.
-insert into lockstep.stream (stream_id, pipeline, epoch)
+-- Which epoch each stream is of: what orders the records of a key, where there is no ledger to ask. Streams follow their pipeline to
+-- its name of today.
+insert into lockstep.stream as k (stream_id, pipeline, epoch)
 select s.stream_id, %(pipeline)s, s.epoch from unnest(%(streams)s::int[], %(epochs)s::int[]) as s (stream_id, epoch)
-on conflict do nothing
+on conflict (stream_id) do update set pipeline = excluded.pipeline
+where k.pipeline = any(%(former)s::text[]) and k.epoch = excluded.epoch
 
 -- name: foreign_stream
 -- A stream of this number that is another ledger's.

@@ -40,8 +40,9 @@ class Delivery:
     """The rows of one attempt for these offsets, `count` of them.
 
     They lie in the folder `spool` until they are brought. `columns` are the decoded ones with their staged types.
-    `epochs` order the streams. A replay takes old rows out first. `code` is the hash of the definition. A store
-    without a fence of its own calls `fence`. It raises `Superseded` if another attempt has the offsets by now.
+    `epochs` order the streams. A replay takes old rows out first. `code` is the hash of the definition. `former` are
+    names that the pipeline had before. A store without a fence of its own calls `fence`. It raises `Superseded` if another
+    attempt has the offsets by now.
     """
 
     pipeline: Pipeline
@@ -54,6 +55,7 @@ class Delivery:
     spool: Path
     code: str = ""
     fence: Callable[[], None] = field(default=lambda: None, compare=False)
+    former: tuple[str, ...] = ()
 
 
 class Results(Protocol):
