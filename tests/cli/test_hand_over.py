@@ -45,11 +45,24 @@ def test_a_table_is_handed_over_and_its_new_owner_may_be_set_up(two):
         ({"--from": "nobody"}, ("nobody cannot hand it over: it belongs to orders", "--from orders --to renamed")),
         ({"table": "public.other"}, ("renamed: its definition writes public.orders, not public.other",)),
         (
+            {"table": "lockstep.sales.orders"},
+            ("renamed: its definition writes public.orders, not lockstep.sales.orders",),
+        ),
+        ({"table": "POLARIS.web.orders"}, ("renamed: its definition writes public.orders, not POLARIS.web.orders",)),
+        (
             {"--from": "renamed", "--to": "orders"},
             ("renamed cannot hand it over: it belongs to orders", "migrate orders"),
         ),
     ],
-    ids=["itself", "an unknown receiver", "a stranger", "another table", "the wrong way round"],
+    ids=[
+        "itself",
+        "an unknown receiver",
+        "a stranger",
+        "another table",
+        "in the lake",
+        "elsewhere",
+        "the wrong way round",
+    ],
 )
 def test_a_hand_over_that_makes_no_sense_is_refused_in_one_line(two, change, words):
     options = {"--from": "orders", "--to": "renamed", "--reason": "r"} | change
@@ -65,11 +78,12 @@ def test_a_hand_over_that_makes_no_sense_is_refused_in_one_line(two, change, wor
     [
         (("hand-over", "orders", *GIVE[2:]), "not schema.table in lower case"),
         (("hand-over", "public.Orders", *GIVE[2:]), "not schema.table in lower case"),
+        (("hand-over", "shop.sales.orders", *GIVE[2:]), "not schema.table in lower case"),
         (("hand-over", "public.orders", "--from", "Or ders", *GIVE[4:]), "not the name of a pipeline"),
         ((*GIVE[:-1], " "), "a reason in words"),
         (GIVE[:-2], "--reason"),
     ],
-    ids=["no schema", "capitals", "no name", "an empty reason", "no reason"],
+    ids=["no schema", "capitals", "no catalog", "no name", "an empty reason", "no reason"],
 )
 def test_a_wrong_call_says_which_argument_is_wrong(two, arguments, words):
     assert_wrong_call(two(*arguments), words)

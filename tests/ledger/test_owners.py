@@ -14,17 +14,21 @@ import pytest
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
 from lockstep.core.errors import BadData, LockTimeout, Refusal
+from lockstep.core.planning.bounds import parse_bound
 from lockstep.core.planning.decisions import Blocked, Caller, Start
+from lockstep.core.states import Lane
 from lockstep.ledger.changes import owners
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.plan import plan
-from lockstep.steps.batch.run import run
+from lockstep.steps.batch.run import run, until_idle
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
 from lockstep.steps.changes import decisions
 from lockstep.steps.changes.hand_over import hand_over
+from lockstep.steps.inspect.holes import holes
 from lockstep.steps.proof.verify import verify
+from lockstep.steps.requests.requests import NewRequest, open_request
 from support.fakes.plain_engine import PlainEngine
 from support.scenes.here import ME, Here
 
@@ -76,6 +80,15 @@ class Two(Here):
         engine = PlainEngine(folder, self.drill.kafka, self.drill.dsn)
         while run(self.at, engine, folder, Caller("me")).went_on:
             pass
+
+    def fills(self, name: str, begin: str | None) -> None:
+        """Asks for a fill, as the command line does, and does it."""
+        folder, bound = load(name), parse_bound(begin, "--from") if begin else None
+        wanted = NewRequest(Lane.FILL, bound, None)
+        asked = open_request(self.at.conn, self.at.broker, folder, wanted, ME, datetime.now(UTC))
+        if asked is not None:
+            engine = PlainEngine(folder, self.drill.kafka, self.drill.dsn)
+            list(until_idle(self.at, engine, folder, Caller("me"), 1, request_id=asked.request_id))
 
     def hands_over(self, giver: str, receiver: str):
         return hand_over(self.at.conn, TABLE, giver, load(receiver).pipeline, ME)
@@ -157,6 +170,21 @@ def test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twi
         " where kind = 'hand-over' order by 1"
     )
     assert recorded == [(name, ME.who, ME.why, "drill", "renamed") for name in ("drill", "renamed")]
+
+
+def test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read(two, produce):
+    two.drains("drill")
+    two.copy("renamed")
+    two.hands_over("drill", "renamed")
+    two.migrate("renamed")
+    produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
+    two.drains("renamed")
+
+    for begin in (None, "0:0", "2000-01-01T00:00"):
+        two.fills("renamed", begin)
+
+    assert two.drill.ask(VALUES) == [(151, 151, sum(range(150)) + 1000)]
+    assert holes(two.at.conn, two.at.broker, load("renamed").pipeline) == []
 
 
 @pytest.fixture

@@ -98,6 +98,13 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "a fill of a new owner begins at the log's start",
+        "records that the old owner has read would stand twice in the table",
+        f"{OWNERS}test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read",
+        Edit("steps/changes/hand_over.py", ", first=AFTER_ANOTHER)", ")"),
+        long=True,
+    ),
+    one(
         "a former owner's row may be newer than a new owner's record",
         "offsets of two pipelines say nothing about each other",
         f"{OWNERS}test_the_records_of_a_new_owner_are_newer_than_the_rows_of_the_old_one",

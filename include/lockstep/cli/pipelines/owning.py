@@ -13,7 +13,9 @@ from lockstep.cli.output import AsJson, say, show
 from lockstep.context.systems import open_ledger, typing_person
 from lockstep.core.pipeline.columns import IDENTIFIER
 
-TABLE = re.compile(r"^[a-z_][a-z0-9_]{0,62}\.[a-z_][a-z0-9_]{0,62}\Z")
+_NAME = "[a-z_][a-z0-9_]{0,62}"
+# A table of a lake has its catalog in front.
+TABLE = re.compile(rf"^(?:(?:lockstep|[A-Z][A-Z0-9_]{{0,40}})\.)?{_NAME}\.{_NAME}\Z")
 
 
 def _table(value: str) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream
     from lockstep.core.pipeline.definition import Pipeline
 
+AFTER_ANOTHER = 1  # the incarnation of a log whose beginning another pipeline has read
+
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
@@ -104,14 +106,17 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
 
 
 def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int, int]:
-    """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic."""
+    """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic.
+
+    They are of the second incarnation: what lies below, the giver has read, and no fill may read it again.
+    """
     streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
     if not streams or open_streams(cur, receiver.name):
         return {}
     seen = {s.partition: Bounds(s.position, s.position, s.leader_epoch) for s in streams}
     log = TopicView(streams[0].cluster_id, receiver.only_topic, streams[0].topic_id, seen)
     positions = {stream.partition: stream.position for stream in streams}
-    open_new_streams(cur, receiver.name, log, positions, same_log=False)
+    open_new_streams(cur, receiver.name, log, positions, same_log=False, first=AFTER_ANOTHER)
     return positions
 
 
