@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
@@ -10,12 +11,17 @@ from uuid import uuid4
 import psycopg2
 import pytest
 
+from lake.conftest import ALONE, InLake
 from lake.test_upkeep import batches, kept
 from lake.test_verify import rolled_back
+from lockstep.adapters.folders import load
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Replaced, prefix_of
+from lockstep.steps.changes.forget import forget
 from lockstep.steps.lake.copy_tables import AS_READ_BACK, AS_WRITTEN, COMMIT_IN_HISTORY, FILES_WHOLE
+from lockstep.steps.lake.open_tables import make_tables
 from lockstep.steps.proof.verify import verify
+from support.scenes.here import ME
 
 LED = "update lockstep_lake.iceberg_tables set metadata_location = %s where table_name = 'drill'"
 DROPPED = "delete from lockstep_lake.iceberg_tables where table_name = 'drill'"
@@ -119,6 +125,33 @@ def test_a_table_that_is_dropped_and_made_again_is_named(of_tasks):
     with pytest.raises(Refusal, match=rf"is another table than the one of batch 1: moved {NAMED}") as refused:
         lake.run()
     assert "register_table('sales.drill', 'file:" in refused.value.next_command
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["appended", "keyed"])
+def test_a_table_that_a_forgotten_pipeline_has_left_may_be_dropped_and_made_again(made_lake, kind, monkeypatch):
+    keyed = ALONE.replace("import Append,", "import Upsert,").replace(
+        'Append(Iceberg("sales.drill"))', 'Upsert(Iceberg("sales.drill"), key=("id",))'
+    )
+    lake = made_lake(InLake, {"appended": ALONE, "keyed": keyed}[kind])
+    lake.drain()
+    shutil.copytree(lake.drill.home / "drill", lake.drill.home / "shop")
+    definition = lake.drill.home / "shop" / "__init__.py"
+    definition.write_text(definition.read_text().replace('name="drill"', 'name="shop"'))
+    forget(lake.at.conn, "drill", ME)
+    as_trino(lake, DROPPED)
+    monkeypatch.setattr(type(lake), "folder", property(lambda _: load("shop")))
+    with pytest.raises(Refusal, match=r"there is no table lockstep\.sales\.drill") as refused:
+        lake.run()
+    assert refused.value.next_command == "lockstep migrate shop"
+
+    pipeline = lake.folder.pipeline
+    assert make_tables(lake.at.conn, pipeline, f"file://{lake.lake}/again", [pipeline.columns]) == [
+        "lockstep.sales.drill"
+    ]
+    lake.drain()
+
+    assert (len(lake.rows()), failed(lake)) == (60, {})
 
 
 @pytest.mark.long

@@ -30,9 +30,9 @@ def keep_held(cur: cursor, target: str, batch_id: int, changes: HeldRows) -> Non
     cur.execute(Q["forget_held"], {"target": target, "batch_id": batch_id})
 
 
-def expected_held(cur: cursor, target: str) -> HeldRows:
-    """Returns what the table must hold of each segment."""
-    cur.execute(Q["held"], {"target": target})
+def expected_held(cur: cursor, target: str, uuid: str | None = None) -> HeldRows:
+    """Returns what the table, with this id where it is known, must hold of each segment."""
+    cur.execute(Q["held"], {"target": target, "uuid": uuid})
     return {(row.batch_id, row.stream_id): (row.rows, int(row.digest)) for row in every(cur)}
 
 

@@ -12,8 +12,12 @@ delete from lockstep.lake_held h where h.target = %(target)s and (h.rows = 0 and
         and k.expects_batch = h.batch_id and k.stream_id = h.stream_id))
 
 -- name: held
--- What a keyed table must hold of each segment.
-select h.batch_id, h.stream_id, h.rows, h.digest from lockstep.lake_held h where h.target = %(target)s
+-- What a keyed table must hold of each segment. Not what a pipeline that has ended left in a table before this one.
+select h.batch_id, h.stream_id, h.rows, h.digest from lockstep.lake_held h
+where h.target = %(target)s and not exists (
+    select from lockstep.lake_commit m join lockstep.batch b using (batch_id) join lockstep.pipeline w on w.name = b.pipeline
+    where m.batch_id = h.batch_id and concat_ws('.', m.catalog, m.namespace, m.name) = h.target
+      and m.table_uuid <> %(uuid)s::uuid and w.forgotten_by is not null)
 
 -- name: named_streams
 -- The topic and partition of streams.

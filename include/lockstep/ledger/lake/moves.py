@@ -29,7 +29,7 @@ def pointer(cur: cursor, pipeline: str, table: Iceberg) -> str:
     cur.execute(Q["pointer"], _named(table))
     row = maybe(cur)
     if row is None or row.address is None:
-        if last := last_commit(cur, table):
+        if (last := last_commit(cur, table)) and not last.is_free:
             name = f"{table.namespace}.{table.name}"
             raise Refusal(
                 f"{pipeline}: {table} is gone, and batch {last.batch_id} was committed into it: moved "

@@ -25,7 +25,11 @@ where catalog = %(catalog)s and namespace = %(namespace)s and name = %(name)s or
 
 -- name: last_commit
 -- What this ledger committed last into a table. Others may lead the pointer to the metadata of an older commit: that counts not.
-select m.batch_id, m.table_uuid::text, m.snapshot_id, m.sequence, m.after from lockstep.lake_commit m
+-- Whether a pipeline did that which has ended since, so that its table is free.
+select m.batch_id, m.table_uuid::text, m.snapshot_id, m.sequence, m.after, (
+    select w.forgotten_by is not null from lockstep.batch b join lockstep.pipeline w on w.name = b.pipeline
+    where b.batch_id = m.batch_id) as is_free
+from lockstep.lake_commit m
 join lockstep.lake_pointer p using (catalog, namespace, name, before, after)
 where m.catalog = %(catalog)s and m.namespace = %(namespace)s and m.name = %(name)s order by p.id desc limit 1
 

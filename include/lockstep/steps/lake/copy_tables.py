@@ -63,7 +63,7 @@ def copy_tables(cur: cursor, pipeline: Pipeline) -> tuple[Pipeline, list[Promise
         if place in keyed:
             held: HeldRows = {}
             make_copy(cur, opened, copy, tell=partial(add_batch, held, opened), without=damaged)
-            of_rows = [as_accounted(cur, table, held)]
+            of_rows = [as_accounted(cur, table, opened.uuid, held)]
         else:
             make_copy(cur, opened, copy, tell=values.take, without=damaged)
             of_rows = [

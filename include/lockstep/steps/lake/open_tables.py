@@ -57,11 +57,14 @@ def open_tables(
 
 
 def foreign_state(last: Any, opened: LakeTable) -> str | None:
-    """Says how another writer has put the table into a state that the last commit has not led to. None if nobody has."""
+    """Says how another writer has put the table into a state that the last commit has not led to. None if nobody has.
+
+    Where a pipeline has ended, its table may be made again.
+    """
     from lockstep.adapters.iceberg.history import was_taken_back  # noqa: PLC0415 - few pipelines have a lake table
 
     if last and last.table_uuid != opened.uuid:
-        return f"is another table than the one of batch {last.batch_id}"
+        return None if last.is_free else f"is another table than the one of batch {last.batch_id}"
     if last and was_taken_back(opened, last.snapshot_id, last.sequence):
         return f"was taken back behind batch {last.batch_id}"
     return None

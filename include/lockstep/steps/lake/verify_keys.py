@@ -25,12 +25,12 @@ def add_batch(held: HeldRows, table: LakeTable, rows: Any) -> None:
     add_held(held, held_rows(rows, table.ids))
 
 
-def as_accounted(cur: cursor, table: Iceberg, there: HeldRows) -> PromiseCheck:
+def as_accounted(cur: cursor, table: Iceberg, uuid: str, there: HeldRows) -> PromiseCheck:
     """Compares the rows of each batch and stream with the account, by number and by sum of their hashes.
 
     A value that changed, a key that is lost and one that came back are each a difference.
     """
-    wrong, expected = Wrong(), expected_held(cur, str(table))
+    wrong, expected = Wrong(), expected_held(cur, str(table), uuid)
     names = named_streams(cur, {stream for _, stream in there.keys() | expected.keys()})
     who = moves.last_mover(cur, table)
     for key in sorted(there.keys() | expected.keys()):
