@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
+from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.planning.decisions import Caller
 from lockstep.ledger.views.tracing import outcome_of_record, record_of_row
+from lockstep.steps.batch.run import run
+from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.proof import verify_append as append
+from lockstep.steps.proof.verify import verify
 from lockstep.targets.proof import versioned
+from support.fakes.plain_engine import PlainEngine
 from support.scenes.erasing import erase_key
+from support.scenes.here import ME
+from support.scenes.odd_logs import admin, until
 
 COLUMNS = "id text not null, n int, valid_from timestamptz not null, valid_until timestamptz, _deleted boolean not null"
 VERSIONS = """select id, n, _deleted, case when _deleted then valid_until = valid_from
@@ -108,3 +118,26 @@ def test_a_key_is_erased_with_all_its_versions_and_deletions_and_by_nothing_else
     assert versions.wrong() == {}
     assert versions.here.replay(f"0:{versions.end}", f"0:{versions.end + 3}")[0].went_on
     assert {row[0] for row in versions.here.drill.ask(VERSIONS)} == {"a"}
+
+
+@pytest.mark.long
+def test_versions_of_a_former_owner_are_older_whatever_their_epoch(versions, produce):
+    here, topic = versions.here, versions.here.drill.topic
+    admin(here.drill.kafka).create_partitions([NewPartitions(topic, 4)])[topic].result(20)
+    until(lambda: len(here.at.broker.view(topic).bounds) == 4, "the topic has not grown")
+    versions.put(("a", 4))  # in an epoch that is higher than any of the next owner
+    shutil.copytree(here.drill.home / "drill", here.drill.home / "shop")
+    definition = here.drill.home / "shop" / "__init__.py"
+    definition.write_text(definition.read_text().replace('name="drill"', 'name="shop"'))
+
+    for number, (giver, receiver) in enumerate((("drill", "shop"), ("shop", "drill"), ("drill", "shop")), 5):
+        hand_over(here.at.conn, "public.drill", giver, load(receiver).pipeline, ME)
+        produce(topic, [("a", json.dumps({"id": "a", "n": number}))], partition=0)
+        engine = PlainEngine(load(receiver), here.drill.kafka, here.drill.dsn)
+        while run(here.at, engine, load(receiver), Caller("me")).went_on:
+            pass
+
+        assert here.drill.ask(CURRENT) == [("a", number)]
+        for name in ("drill", "shop"):
+            checks = verify(here.at.conn, here.at.broker, load(name), deep=True)
+            assert [f"{check.name}: {check.detail}" for check in checks if not check.ok] == []

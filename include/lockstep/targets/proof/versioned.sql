@@ -5,9 +5,12 @@ select s.topic, s.partition, t._batch as batch_id, 'key ' || jsonb_build_array({
     || coalesce(t."Next"::text, 'no time') as what
 from (
     select t.*, min(t.valid_from) over (partition by {keys}
-        order by {order} s.pipeline = any(lockstep.line_of(%(pipeline)s)) desc, s.epoch desc, t._offset desc, t._stream desc, t._ordinal desc
+        order by {order} s.since desc, t._offset desc, t._stream desc, t._ordinal desc
         rows between unbounded preceding and 1 preceding) as "Next"
-    from {target} t left join lockstep.stream s on s.stream_id = t._stream) t
+    -- an epoch is older than those that were opened later, also by another owner of the table
+    from {target} t left join (
+        select stream_id, min(stream_id) over (partition by pipeline, epoch) as since from lockstep.stream) s
+        on s.stream_id = t._stream) t
 left join lockstep.stream s on s.stream_id = t._stream
 where t.valid_until is distinct from
     case when t._deleted then t.valid_from when t."Next" is not null then greatest(t.valid_from, t."Next") end
