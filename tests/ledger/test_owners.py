@@ -25,6 +25,7 @@ from lockstep.steps.batch.run import run, until_idle
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
 from lockstep.steps.changes import decisions
+from lockstep.steps.changes.forget import forget, remember
 from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.inspect.holes import holes
 from lockstep.steps.proof.verify import verify
@@ -185,6 +186,45 @@ def test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read(two, pr
 
     assert two.drill.ask(VALUES) == [(151, 151, sum(range(150)) + 1000)]
     assert holes(two.at.conn, two.at.broker, load("renamed").pipeline) == []
+
+
+def test_a_table_that_is_handed_back_is_read_on_where_the_other_owner_stopped(two, produce):
+    two.drains("drill")
+    two.copy("renamed")
+    two.hands_over("drill", "renamed")
+    two.migrate("renamed")
+    produce(two.drill.topic, [("k", '{"id": "later", "n": 1000}')])
+    two.drains("renamed")
+    stopped = two.drill.ask("select partition, position from lockstep.stream where pipeline = 'renamed' order by 1")
+
+    back = two.hands_over("renamed", "drill")
+
+    assert sorted(back.positions.items()) == stopped
+    produce(two.drill.topic, [("k", '{"id": "last", "n": 2000}')])
+    two.drains("drill")
+    two.fills("drill", None)
+    assert two.drill.ask(VALUES) == [(152, 152, sum(range(150)) + 3000)]
+    for name in ("drill", "renamed"):
+        assert [check for check, (ok, _) in two.verified(name).items() if not ok] == []
+    assert holes(two.at.conn, two.at.broker, load("drill").pipeline) == []
+
+
+def test_a_former_owner_that_has_read_further_keeps_its_positions(two, produce):
+    """Its successor was behind, as one that began anew after the table was free."""
+    two.drains("drill")
+    two.copy("renamed")
+    forget(two.at.conn, "drill", ME)
+    two.migrate("renamed")
+    limits = two.drill.home / "renamed" / "__init__.py"
+    limits.write_text(limits.read_text().replace("records=200", "records=30"))
+    run(two.at, PlainEngine(load("renamed"), two.drill.kafka, two.drill.dsn), load("renamed"), Caller("me"))
+    remember(two.at.conn, "drill", ME)
+
+    assert two.hands_over("renamed", "drill").positions == {}
+
+    produce(two.drill.topic, [("k", '{"id": "last", "n": 2000}')])
+    two.drains("drill")
+    assert two.drill.ask("select count(*), count(distinct id) from public.drill") == [(181, 151)]
 
 
 @pytest.fixture

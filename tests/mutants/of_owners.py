@@ -94,7 +94,11 @@ MUTANTS = [
         "a new owner begins where its definition says",
         "a renamed pipeline would read every record again",
         f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
-        Edit("steps/changes/hand_over.py", "positions = _begin_where_it_ended(cur, giver, receiver)", "positions = {}"),
+        Edit(
+            "steps/changes/hand_over.py",
+            "positions = _begin_where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)",
+            "positions = {}",
+        ),
         long=True,
     ),
     one(
@@ -102,6 +106,13 @@ MUTANTS = [
         "records that the old owner has read would stand twice in the table",
         f"{OWNERS}test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read",
         Edit("steps/changes/hand_over.py", ", first=AFTER_ANOTHER)", ")"),
+        long=True,
+    ),
+    one(
+        "a former owner goes on where it stopped itself",
+        "records that its successor has read would stand twice in the table",
+        f"{OWNERS}test_a_table_that_is_handed_back_is_read_on_where_the_other_owner_stopped",
+        Edit("steps/changes/hand_over.py", "if not given or (own and not is_former):", "if not given or own:"),
         long=True,
     ),
     one(

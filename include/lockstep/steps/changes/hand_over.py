@@ -10,8 +10,9 @@ from lockstep.core.health.ownership import Owner, tables_of
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.core.pipeline.targets import Windows
 from lockstep.ledger.batch.plan import lock_pipeline
-from lockstep.ledger.batch.streams import open_new_streams, open_streams
+from lockstep.ledger.batch.streams import open_new_streams, open_streams, retire_stream
 from lockstep.ledger.changes import decisions, owners
+from lockstep.ledger.changes.requests import close_requests_of
 from lockstep.steps.changes.decisions import deciding
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, pers
                 next_command=f"lockstep run {giver}, or lockstep abandon {unfinished[0]} --reason ...",
             )
         owners.remove_owner(cur, its, giver)
-        if all(owner.pipeline != receiver.name for owner in recorded):
+        is_new = all(owner.pipeline != receiver.name for owner in recorded)
+        if is_new:
             shared = [owner for owner in recorded if owner.pipeline != giver]
             if shared:
                 raise Refusal(
@@ -81,7 +83,7 @@ def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, pers
                     next_command=f"lockstep hand-over {table} --from {giver} --to {shared[0].pipeline} --reason ...",
                 )
             owners.record_owner(cur, its, Owner(receiver.name))
-        positions = _begin_where_it_ended(cur, giver, receiver)
+        positions = _begin_where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)
         detail = {
             "store": its.store,
             "target": its.name,
@@ -105,17 +107,28 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
     raise Refusal(f"{table}: {giver} cannot hand it over: {owned}", next_command=following)
 
 
-def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline) -> dict[int, int]:
-    """Opens the receiver's streams at the giver's positions, if it has none and reads the same topic.
+def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline, *, is_former: bool) -> dict[int, int]:
+    """Opens the receiver's streams at the giver's positions, if it reads the same topic.
 
-    They are of the second incarnation: what lies below, the giver has read, and no fill may read it again.
+    A receiver that has streams keeps its positions, unless it is a former owner, which the giver has read on for. Streams
+    are of another incarnation than the log's first: the giver has read what lies below, and no fill may read it again.
     """
-    streams: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
-    if not streams or open_streams(cur, receiver.name):
+    given: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
+    own = open_streams(cur, receiver.name)
+    if not given or (own and not is_former):
         return {}
-    seen = {s.partition: Bounds(s.position, s.position, s.leader_epoch) for s in streams}
-    log = TopicView(streams[0].cluster_id, receiver.only_topic, streams[0].topic_id, seen)
-    positions = {stream.partition: stream.position for stream in streams}
+    newest = {stream.partition: stream for stream in given}
+    for stream in own:
+        if stream.log == given[0].log and stream.position >= newest.get(stream.partition, stream).position:
+            newest[stream.partition] = stream
+    positions = {p: stream.position for p, stream in sorted(newest.items())}
+    if positions == {stream.partition: stream.position for stream in own}:
+        return {}
+    for stream in own:
+        retire_stream(cur, stream.stream_id)
+    close_requests_of(cur, streams=[stream.stream_id for stream in own])
+    seen = {p: Bounds(stream.position, stream.position, stream.leader_epoch) for p, stream in newest.items()}
+    log = TopicView(given[0].cluster_id, receiver.only_topic, given[0].topic_id, seen)
     open_new_streams(cur, receiver.name, log, positions, same_log=False, first=AFTER_ANOTHER)
     return positions
 
