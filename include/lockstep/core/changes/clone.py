@@ -194,7 +194,7 @@ def _of_lake(tree: ast.AST) -> Iterator[tuple[ast.Constant, str]]:
             given: dict[str | None, ast.expr] = dict(zip(("table", "catalog"), node.args, strict=False))
             given |= {word.arg: word.value for word in node.keywords}
             table, catalog = given.get("table"), getattr(given.get("catalog"), "value", None)
-            if isinstance(table, ast.Constant):
+            if isinstance(table, ast.Constant) and isinstance(table.value, str):
                 yield table, f"{catalog or CATALOG}.{table.value}"
 
 
