@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pyarrow as pa
 import pytest
 
+from elsewhere.conftest import more
 from lockstep.adapters.folders import load
+from lockstep.context.systems import results_elsewhere
 from lockstep.core.errors import Refusal
+from lockstep.core.planning.decisions import Caller
+from lockstep.ledger.proof.verify import ROWS_OWNED
+from lockstep.steps.batch.run import run
+from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.changes.rename import rename
+from lockstep.steps.proof.verify import verify
+from support.fakes.plain_engine import PlainEngine
 from support.scenes.here import ME, Here
 
 pytestmark = pytest.mark.long
@@ -116,3 +127,30 @@ def test_a_pipeline_whose_deliveries_are_told_by_its_name_is_not_renamed(elsewhe
         rename(Here(drill).at.conn, "drill", load("shop").pipeline, ME)
 
     assert refused.value.next_command == f"lockstep new shop --topic {drill.topic}"
+
+
+def test_a_new_owner_of_the_table_proves_the_rows_of_the_former_one_too(elsewhere):
+    drill = elsewhere()
+    drill.finishes()
+    shutil.copytree(drill.home / "drill", drill.home / "shop")
+    file = drill.home / "shop" / "__init__.py"
+    file.write_text(file.read_text().replace('name="drill"', 'name="shop"'))
+    here, shop = Here(drill), load("shop")
+    hand_over(here.at.conn, "POLARIS.web.drill", "drill", shop.pipeline, ME)
+    drill.table.transaction().remove_properties("lockstep.drill").commit_transaction()  # as the next command says
+    more(drill, "m", 3)
+    assert run(here.at, PlainEngine(shop, drill.kafka, drill.dsn), shop, Caller("me")).went_on
+    assert len(drill.rows()) == 153
+
+    def failed() -> list[str]:
+        checks = verify(here.at.conn, here.at.broker, shop, deep=True, results=results_elsewhere(shop.pipeline))
+        return [check.name for check in checks if not check.ok]
+
+    assert failed() == []
+    strange = drill.table.scan().to_arrow().slice(0, 1)
+    place = strange.schema.get_field_index("_batch")
+    drill.table.append(
+        strange.set_column(place, strange.schema.field(place), pa.array([99], strange.schema.types[place]))
+    )
+    assert ROWS_OWNED in failed()
+    here.at.close()

@@ -68,6 +68,12 @@ def undelivered(cur: cursor, pipeline: str, batch_id: int | None = None) -> list
     return every(cur)
 
 
+def former_owners(cur: cursor, pipeline: str) -> list[str]:
+    """Returns the pipelines whose tables this one was given."""
+    cur.execute(Q["former_owners"], {"pipeline": pipeline})
+    return [row.name for row in every(cur)]
+
+
 def recorded_segments(cur: cursor, pipeline: str) -> list[Any]:
     """Returns every segment that a batch owns, with its counts, its digest, and the digest of its rejects."""
     cur.execute(Q["recorded_segments"], {"pipeline": pipeline})

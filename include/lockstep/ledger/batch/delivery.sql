@@ -58,3 +58,7 @@ cross join lateral (
     from (select (r."offset" - lower(g.offsets))::numeric as d from lockstep.reject r
           where r.stream_id = g.stream_id and r."offset" >= lower(g.offsets) and r."offset" < upper(g.offsets)) distances) j
 where s.pipeline = %(pipeline)s order by g.stream_id, g.offsets
+
+-- name: former_owners
+-- The pipelines that have handed their tables over to this one, or left them to it: their rows are still there.
+select o.name from unnest(lockstep.line_of(%(pipeline)s)) as o (name) where o.name <> %(pipeline)s order by 1

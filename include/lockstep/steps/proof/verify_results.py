@@ -41,7 +41,9 @@ def of_results(
         segments = since.among(segments)
         why = "rows that no batch owns: the store is searched for them as a whole alone"
         unowned = PromiseCheck(ROWS_OWNED, ok=True, detail="not looked at", target=pipeline.first.table, left_out=why)
-    checks = [unowned if since else _owned(pipeline, segments, results)]
+    before = [] if since else ledger.former_owners(cur, pipeline.name)
+    of_others = [each for name in before for each in ledger.recorded_segments(cur, name)]
+    checks = [unowned if since else _owned(pipeline, [*segments, *of_others], results)]
     if not deep:
         left = "; ".join(filter(None, [checks[0].left_out, VALUES]))
         checks[0] = replace(checks[0], left_out=left)
