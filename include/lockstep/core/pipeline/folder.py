@@ -42,9 +42,10 @@ class PipelineFolder:
     def quarantines(self) -> bool:
         """Returns True if an expectation may quarantine records, or an event at no time of a window.
 
-        The bytes of all records are then kept until the batch is judged.
+        The bytes of all records are then kept until the batch is judged. With several targets, such an event refuses it.
         """
-        return bool(self.pipeline.windows) or may_quarantine(self.pipeline.on_violation, self.expectations)
+        may_be_odd = bool(self.pipeline.windows) and len(self.pipeline.targets) == 1
+        return may_be_odd or may_quarantine(self.pipeline.on_violation, self.expectations)
 
     @property
     def is_straight(self) -> bool:

@@ -8,16 +8,19 @@ order by c.batch_id, s.partition
 
 -- name: contributions_not_counted
 -- Every segment contributes as many rows as its batch recorded.
-select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || u.rows || ' rows recorded, ' || coalesce(c.rows, 0)
-    || ' contribute' as what
+select s.topic, s.partition, u.batch_id, 'batch ' || u.batch_id || ': ' || coalesce(p.rows, u.rows) || ' rows recorded, '
+    || coalesce(c.rows, 0) || ' contribute' as what
 from lockstep.segment v
 join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
+left join lockstep.target_rows p on (p.batch_id, p.token, p.stream_id, p.target) = (u.batch_id, u.token, u.stream_id, %(target)s)
 left join (select batch_id, stream_id, sum(records) as rows from lockstep.contribution where target = %(target)s group by 1, 2) c
-    using (batch_id, stream_id)
+    on (c.batch_id, c.stream_id) = (u.batch_id, u.stream_id)
 left join (
     select batch_id, stream_id, sum(rows) as rows from lockstep.erased
-    where relation = 'lockstep.contribution' and target = %(target)s group by 1, 2) x using (batch_id, stream_id)
-where s.pipeline = %(pipeline)s and u.rows <> coalesce(c.rows, 0) + coalesce(x.rows, 0) order by u.batch_id, s.partition
+    where relation = 'lockstep.contribution' and target = %(target)s group by 1, 2) x
+    on (x.batch_id, x.stream_id) = (u.batch_id, u.stream_id)
+where s.pipeline = %(pipeline)s and coalesce(p.rows, u.rows) <> coalesce(c.rows, 0) + coalesce(x.rows, 0)
+order by u.batch_id, s.partition
 
 -- name: keys_doubled
 -- Every key has one row.
