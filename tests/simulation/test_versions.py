@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lockstep.core.pipeline.definition import PerBatch, PerPartition
+from lockstep.core.pipeline.definition import PerBatch, PerPartition, Upsert
+from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.proof.verify import verify
 from simulation import machine
 from simulation.alone import alone
 from simulation.log import BEGINNING, Record
+from simulation.pipeline import DDL
 from simulation.scene import COMMITTED, Scene, told
 from simulation.world import World
 
@@ -109,6 +113,24 @@ def test_a_later_record_ends_all_that_stand_at_its_moment_also_where_time_steps_
         ("b", 2, 40, None, False),
     ]
     assert versions.violations() == []
+
+
+def test_a_deletion_is_a_version_also_beside_another_target_and_verify_counts_it(versions):
+    newest = Upsert("public.newest", key=("id",))
+    versions.pipeline = replace(versions.pipeline, target=(versions.pipeline.first, newest))
+    ddl = DDL["keyed"].replace("public.house ", "public.newest ")
+    versions.folder = replace(versions.folder, pipeline=versions.pipeline, target_sql=ddl)
+    migrate_target(versions.at.conn, versions.folder)
+    wrote(versions, ("a", 1, 10), ("b", 2, 20), ("a", None, 30), ("b", 3, 40))
+
+    versions.done()
+
+    assert versions.ask("select count(*), count(*) filter (where _deleted) from public.house") == [(4, 1)]
+    assert versions.ask("select id, _offset from public.newest") == [("b", 3)]
+    deep = verify(versions.at.conn, versions.at.broker, versions.folder, deep=True)
+    coordinates = [check for check in deep if "every record exactly once" in check.name]
+    assert len(coordinates) == 3
+    assert [check.detail for check in coordinates if not check.ok] == []
 
 
 def test_of_one_rank_the_later_record_is_the_version_and_what_changes_nothing_is_one_too(dated):

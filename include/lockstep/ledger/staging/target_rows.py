@@ -12,7 +12,7 @@ from psycopg2.extras import execute_values
 from lockstep.core.errors import Refusal
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
-from lockstep.ledger.staging.staged import staged_records, staging
+from lockstep.ledger.staging.staged import staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ def insert_target_rows(
             rows[place, line.stream_id] += count
     counted: dict[tuple[int, int], tuple[int, int | None]]
     if found is None:
-        each = [staged_records(cur, attempt, tasks, (place,)) for place in range(len(targets))]
+        each = [_records(cur, attempt, tasks, place) for place in range(len(targets))]
         counted = {(place, stream): (each[place].get(stream, 0), None) for place, stream in rows}
     else:
         counted = {where: (found[where].rows, found[where].offsets) if where in found else (0, 0) for where in rows}
@@ -106,6 +106,11 @@ def _require_staged(
                 f"{where} of batch {attempt.batch_id}: {found} rows are staged for {target}, "
                 f"{row.rows if row else 0} were told: the staging table has changed, or a task told what it did not do"
             )
+
+
+def _records(cur: cursor, attempt: AttemptId, tasks: Sequence[int], place: int) -> dict[int, int]:
+    cur.execute(sql.SQL(Q["records_of_target"]).format(table=staging(attempt, place)), {"tasks": list(tasks)})
+    return {row.stream_id: row.records for row in every(cur)}
 
 
 def _told(cur: cursor, attempt: AttemptId) -> list[Any]:

@@ -2,6 +2,11 @@
 -- What the winners have staged for each target, streams without a row included.
 insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records, offsets) values %s
 
+-- name: records_of_target
+-- How many records have a row of these tasks for a target, per stream. A tombstone is a row of each target that it reaches.
+select t._stream as stream_id, count(distinct t._offset) as records
+from {table} t where t._task = any(%(tasks)s) and t._reason is null group by t._stream
+
 -- name: target_rows
 -- What an attempt has staged for each target, by place and stream; no row where there is one target.
 select p.place, p.target, p.stream_id, p.rows, s.topic, s.partition
