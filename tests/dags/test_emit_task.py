@@ -13,6 +13,9 @@ from lockstep.airflow import dags_for, watermark, watermark_of
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.definition import Append, Count, EventTime, Feed, Json, Pipeline, Topic, Tumbling, Windows
+from lockstep.steps.windows import emit as step
+from lockstep.steps.windows.emit import Emission
+from support.fakes.asset_events import AssetEvents
 from windows.conftest import NOON, Timed
 
 FORMAT = Json("id string, at timestamp", key="id")
@@ -45,37 +48,14 @@ def test_a_pipeline_without_windows_has_no_watermark():
         watermark_of(plain)
 
 
-class Airflow:
-    """Keeps the asset events of one asset, as a task finds them and adds to them."""
-
-    def __init__(self) -> None:
-        self.events: list[SimpleNamespace] = []
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.events[::-1][key] if isinstance(key, int) else self
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def ascending(self, *, ascending: bool) -> Airflow:
-        assert not ascending
-        return self
-
-    def limit(self, _most: int) -> Airflow:
-        return self
-
-    def told(self) -> list[dict]:
-        return [event.extra for event in self.events]
-
-
 class Try:
-    """One try of a task: its event is kept if it succeeds."""
+    """One try of a task: its events are kept if it succeeds."""
 
-    def __init__(self, scene: Timed, airflow: Airflow, monkeypatch) -> None:
+    def __init__(self, scene: Any, airflow: AssetEvents, monkeypatch) -> None:
         self.scene, self.airflow, self.pipeline = scene, airflow, scene.pipeline.name
-        self.outlet = SimpleNamespace(extra=None)
-        context = {"inlet_events": airflow, "outlet_events": {watermark_of(scene.pipeline): self.outlet}}
-        monkeypatch.setattr(watermark, "get_current_context", lambda: context)
+        self.assets = watermark.watermarks_of(scene.pipeline)
+        airflow.begin(self.assets)
+        monkeypatch.setattr(watermark, "get_current_context", airflow.context)
 
     def folder(self):
         return self.scene.folder
@@ -88,11 +68,11 @@ class Try:
     def ends(self, *, is_killed: bool = False) -> str:
         """Returns why the task is skipped, or nothing if it succeeds or dies."""
         try:
-            watermark.show_windows(self, watermark.watermarks_of(self.scene.pipeline))  # type: ignore[arg-type]
+            watermark.show_windows(self, self.assets)  # type: ignore[arg-type]
         except AirflowSkipException as skipped:
             return str(skipped)
         if not is_killed:
-            self.airflow.events.append(self.outlet)
+            self.airflow.succeed()
         return ""
 
 
@@ -104,7 +84,10 @@ def scene(database, tmp_path):
 
 
 def test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died(scene, monkeypatch):
-    airflow = Airflow()
+    airflow = AssetEvents()
+
+    def told() -> list[dict]:
+        return airflow.extras.get("public.house.watermark", [])
 
     def emit(*, is_killed: bool = False) -> str:
         return Try(scene, airflow, monkeypatch).ends(is_killed=is_killed)
@@ -116,11 +99,31 @@ def test_the_watermark_is_told_once_for_each_rise_also_if_a_try_died(scene, monk
     assert emit(is_killed=True) == ""
     assert emit() == ""
     at_70 = NOON.replace(minute=1, second=10).isoformat()
-    assert airflow.told() == [{"watermark": at_70, "windows": 0, "seq": 2}]
+    assert told() == [{"watermark": at_70, "windows": 0, "seq": 2}]
     assert scene.shown() == {(-30, "a"): (3, 1), (0, "a"): (3, 1)}
     assert emit() == "the watermark still is 2026-05-01 12:01:10+00:00, and no window is due"
     for partition in range(3):
         scene.put(partition, 500)
     scene.done()
     assert emit() == ""
-    assert airflow.told()[1:] == [{"watermark": NOON.replace(minute=8, second=10).isoformat(), "windows": 2, "seq": 4}]
+    assert told()[1:] == [{"watermark": NOON.replace(minute=8, second=10).isoformat(), "windows": 2, "seq": 4}]
+
+
+def test_a_table_without_news_gets_no_event_beside_one_that_has_some(scene, monkeypatch):
+    pipeline = pipeline_into(windows("public.by_hour"), windows("public.again"))
+    both = SimpleNamespace(pipeline=pipeline, at=scene.at, folder=SimpleNamespace(pipeline=pipeline))
+    airflow = AssetEvents()
+
+    def emit(first: int, second: int) -> str:
+        found = Emission(NOON, {"public.by_hour": first, "public.again": second})
+        monkeypatch.setattr(step, "emit", lambda *_: found)
+        return Try(both, airflow, monkeypatch).ends()
+
+    assert emit(1, 1) == ""
+    known = {"watermark": NOON.isoformat(), "seq": None}
+    told = {f"public.{name}.watermark": [known | {"windows": 1}] for name in ("by_hour", "again")}
+    assert airflow.extras == told
+    assert emit(3, 0) == ""
+    told["public.by_hour.watermark"].append(known | {"windows": 3})
+    assert airflow.extras == told
+    assert emit(0, 0).startswith("the watermark still is")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from airflow.serialization.serialized_objects import DagSerialization
 from confluent_kafka.admin import AdminClient
 
 from feed.sends import Sends
@@ -14,6 +16,7 @@ from lockstep.airflow import dags_for, relay
 from lockstep.airflow.dag import door_of
 from lockstep.airflow.door import as_airflow_errors
 from lockstep.core.pipeline.definition import Append, Avro, Feed, Json, Pipeline, Send, Topic, Upsert
+from support.fakes.asset_events import AssetEvents
 from support.servers.servers import make_topic
 
 FORMAT = Json("id string, n int", key="id")
@@ -57,16 +60,6 @@ def test_only_values_in_avro_lead_to_the_registry():
         assert door_of(pipeline, "postgres", "kafka", "registry").registry_conn_id == connection
 
 
-class Told:
-    """Keeps what a task tells Airflow: an event for each asset."""
-
-    def __init__(self) -> None:
-        self.events: dict = {}
-
-    def __getitem__(self, asset) -> SimpleNamespace:
-        return self.events.setdefault(asset.name, SimpleNamespace(extra=None))
-
-
 class DoorHere:
     """A door that leads to the servers of this test."""
 
@@ -86,38 +79,76 @@ class DoorHere:
 
 @pytest.fixture
 def sends(drill, topic, monkeypatch):
-    """Returns the drill, which sends its rows, and what its task tells."""
+    """Returns the drill, which sends its rows, and a function that is a try of its task, with the events that it has told."""
     here = Sends(drill)
     here.into(topic(partitions=2))
-    told = Told()
-    monkeypatch.setattr(relay, "get_current_context", lambda: {"outlet_events": told})
+    airflow = AssetEvents()
+    ((name, asset),) = relay.topic_assets(here.folder.pipeline).items()
+    monkeypatch.setattr(relay, "get_current_context", lambda: context)
     monkeypatch.setattr(relay, "task_caller", lambda: SimpleNamespace(owner="host/1/1"))
-    return here, told
+    context: dict = {}
 
+    def send(*, is_killed: bool = False) -> list[dict]:
+        airflow.begin([asset])
+        context.update(airflow.context())
+        relay.send_changes(DoorHere(here), name, asset)  # type: ignore[arg-type]
+        if not is_killed:
+            airflow.succeed()
+        return airflow.extras.get(asset.name, [])
 
-def send(here: Sends) -> None:
-    relay.send_changes(DoorHere(here), relay.topic_assets(here.folder.pipeline))  # type: ignore[arg-type]
+    return here, send
 
 
 def test_what_was_sent_is_told_by_its_numbers_and_nothing_to_send_is_skipped(sends):
-    here, told = sends
+    here, send = sends
     here.drain()
-    send(here)
-    assert told.events[f"kafka://{here.sink}"].extra == {"first": 0, "last": 149}
+    assert send() == [{"first": 0, "last": 149}]
     assert len(here.sent()) == 150
     with pytest.raises(AirflowSkipException, match="nothing waits to be sent"):
-        send(here)
+        send()
+
+
+def test_what_a_try_has_sent_that_died_is_told_by_the_next_one(sends, produce):
+    here, send = sends
+
+    def more(records: int) -> None:
+        produce(here.drill.topic, [(f"k{i}", json.dumps({"id": f"m{i}", "n": i})) for i in range(records)])
+        here.drain()
+
+    here.drain()
+    assert send(is_killed=True) == []
+    assert send() == [{"first": 0, "last": 149}]
+    more(30)
+    assert here.relay() == 30, "the command sends, and tells Airflow nothing"
+    more(20)
+    assert send() == [{"first": 0, "last": 149}, {"first": 150, "last": 199}]
+    with pytest.raises(AirflowSkipException, match="nothing waits to be sent"):
+        send()
+
+
+def test_each_of_several_topics_has_a_task_of_its_own():
+    fed = [Upsert(f"public.{name}", key=("id",), feed=Feed(to=Topic(f"{name}.v1"))) for name in ("clicks", "again")]
+    for dag in dags_for(pipeline_into(tuple(fed))):
+        task = dag.get_task("relay")
+        assert (task.is_mapped, task.upstream_task_ids) == (True, {"announce"})
+        (known,) = (
+            t["__var"] for t in DagSerialization.to_dict(dag)["dag"]["tasks"] if t["__var"]["task_id"] == "relay"
+        )
+        given = task.partial_kwargs
+        assert [asset.name for asset in given["outlets"]] == ["kafka://clicks.v1", "kafka://again.v1"]
+        assert given["inlets"] == given["outlets"]
+        assert (known["_is_mapped"], given["trigger_rule"]) == (True, "none_failed")
 
 
 def test_a_relay_that_needs_a_decision_fails_at_once_with_the_next_command(sends):
-    here, _ = sends
+    here, send = sends
     here.drain()
-    send(here)
+    send()
     admin = AdminClient({"bootstrap.servers": here.drill.kafka})
     admin.delete_topics([here.sink])[here.sink].result(30)
     make_topic(here.drill.kafka, here.sink, 2)
     with pytest.raises(
         AirflowFailException, match=r"was deleted and made anew.*Next: lockstep relay drill --target .*"
     ):
-        send(here)
+        send()
     assert here.drill.ask("select count(*) from lockstep.batch where state = 'committed'") == [(1,)]

@@ -25,7 +25,7 @@ from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refu
 from lockstep.core.planning.decisions import Caller, TaskRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow.sdk import Asset
 
@@ -161,6 +161,17 @@ class TaskPage:
 
 
 OWN_PAGE = TaskPage()
+
+
+def emit_news(context: Any, news: Mapping[Asset, dict[str, Any]]) -> None:
+    """Emits an event for these outlets of a task, and none for its others.
+
+    Airflow adds an event without any facts for each outlet of a task that succeeds and does not say more.
+    """
+    for asset, extra in news.items():
+        context["outlet_events"][asset].extra = extra
+    task = context["ti"].task
+    task.outlets = [outlet for outlet in task.outlets if outlet in news]
 
 
 def measure_seconds(pipeline: str, step: str, seconds: float) -> None:

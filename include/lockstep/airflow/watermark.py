@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, get_current_context, task
 
 from lockstep.adapters.airflow.names import AirflowSkipException
+from lockstep.airflow.door import emit_news
 from lockstep.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -71,19 +72,23 @@ def show_windows(door: Door, assets: Sequence[Asset]) -> None:
     if watermark is None:
         raise AirflowSkipException("the watermark has no time yet")
     context = get_current_context()
-    news: dict[str, dict[str, Any]] = {}
+    events: dict[Asset, dict[str, Any]] = {}
     for asset in assets:
-        table = asset.name.removesuffix(".watermark")
-        windows = emission.emitted.get(table, 0)
+        windows = emission.emitted.get(_table(asset), 0)
         if windows or _is_news(context["inlet_events"][asset].ascending(ascending=False).limit(1), watermark):
-            news[table] = {"watermark": watermark.isoformat(), "windows": windows, "seq": sets.get(table)}
-            context["outlet_events"][asset].extra = news[table]
+            events[asset] = {"watermark": watermark.isoformat(), "windows": windows, "seq": sets.get(_table(asset))}
+    emit_news(context, events)
+    news = {_table(asset): extra for asset, extra in events.items()}
     lines = [
         f"{table}: {told['windows']:,} windows shown; the watermark is {watermark}" for table, told in news.items()
     ]
     logs.log_facts("emit", lines, {"pipeline": door.pipeline, "watermark": watermark, "windows": news})
     if not news:
         raise AirflowSkipException(f"the watermark still is {watermark}, and no window is due")
+
+
+def _table(asset: Asset) -> str:
+    return asset.name.removesuffix(".watermark")
 
 
 def _is_news(last: Sequence[Any], watermark: datetime) -> bool:

@@ -34,12 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RelayReport:
-    """The end of one relay: how many changes it sent in how many transactions, and why it went no further."""
+    """The end of one relay: how many changes it sent in how many transactions, and why it went no further.
+
+    `began` is the number that it went on at, or None if it found no place.
+    """
 
     relayed: Relayed
     sent: int = 0
     transactions: int = 0
     stopped: Blocked | Busy | None = None
+    began: int | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class _Done:
 
     sent: int = 0
     transactions: int = 0
+    began: int | None = None
     most_bytes: int = field(default_factory=lambda: MOST_SENT_BYTES)
 
 
@@ -73,7 +78,8 @@ def relay(
                     raise slow from None
                 done.most_bytes //= 2
             else:
-                return RelayReport(require_relay(at, pipeline, target), done.sent, done.transactions, stopped)
+                known = require_relay(at, pipeline, target)
+                return RelayReport(known, done.sent, done.transactions, stopped, done.began)
 
 
 def restart(at: Context, pipeline: Pipeline, target: Target, owner: str, number: int, person: Person) -> Relayed:
@@ -134,6 +140,8 @@ def _send_all(
 ) -> Blocked | None:
     """Sends transactions until the feed has no more. Returns why it stopped before."""
     number = place_of(held, known, topic)
+    if done.began is None and not isinstance(number, Blocked):
+        done.began = number
     while not isinstance(number, Blocked):
         with transaction(held.at.conn, READER) as cur:
             outgoing = Outgoing.of(cur, held.target.table, topic.shape, message_key(held.target))
