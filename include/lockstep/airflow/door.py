@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lockstep.steps.context import Context
 
 log = logging.getLogger(__name__)
+NOT_HANDED_ON = "it was marked by hand, or its XCom was deleted"  # why a task before has handed nothing on
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
 from lockstep.airflow import witness
-from lockstep.airflow.door import OWN_PAGE, task_caller
+from lockstep.airflow.door import NOT_HANDED_ON, OWN_PAGE, task_caller
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.decisions import Blocked, Busy, Done, Idle, Resume, Start
 from lockstep.core.staging import AttemptId
-from lockstep.core.states import AttemptState
+from lockstep.core.states import AttemptState, BatchState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def validate_batch(door: Door, batch_id: int) -> str | int:
     from lockstep.steps.attempt.pick_up import pick_up
 
     with door.opened("validate") as at:
-        found = pick_up(at.conn, batch_id, task_caller().task_run)
+        found = pick_up(at.conn, named_batch(batch_id), task_caller().task_run)
         judge_attempt(at, door.folder(), found, hands_over=True)
     return found.attempt.fence
 
@@ -84,7 +84,7 @@ def judge_attempt(at: Context, folder: PipelineFolder, found: PickedUp, *, hands
 def commit_validated_batch(door: Door, batch_id: int, fence: str | int) -> None:
     """Commits the attempt, or finds that an earlier try of this task has."""
     with door.opened("commit") as at:
-        commit_attempt(at, door.folder(), AttemptId.of_fence(batch_id, fence))
+        commit_attempt(at, door.folder(), fenced_attempt(batch_id, fence))
 
 
 def commit_attempt(at: Context, folder: PipelineFolder, attempt: AttemptId, page: TaskPage = OWN_PAGE) -> None:
@@ -100,26 +100,46 @@ def commit_attempt(at: Context, folder: PipelineFolder, attempt: AttemptId, page
 def announce_batch(door: Door, assets: Sequence[Asset], batch_id: int, fence: str | int) -> None:
     """Announces the commit: consumer group, asset events, metrics, lineage. A failed announcement undoes nothing."""
     with door.opened("announce") as at:
-        announce_attempt(at, door.folder().pipeline, assets, AttemptId.of_fence(batch_id, fence))
+        announce_attempt(at, door.folder().pipeline, assets, fenced_attempt(batch_id, fence))
 
 
 def announce_attempt(
     at: Context, pipeline: Pipeline, assets: Sequence[Asset], attempt: AttemptId, page: TaskPage = OWN_PAGE
 ) -> None:
-    """Announces the attempt's commit, and says to whom."""
+    """Announces the attempt's commit, and says to whom. Fails if there is no commit, with nothing done."""
     from lockstep.airflow import logs
     from lockstep.steps.batch import announce as step
     from lockstep.steps.inspect import status
 
     batch_id = attempt.batch_id
-    step.announce(at, pipeline, attempt)
     ranges = _ranges(at, batch_id)
+    for state in {row["state"] for row in ranges} - {BatchState.COMMITTED}:
+        raise AirflowFailException(
+            f"batch {batch_id} is {state}, and not committed: nothing is announced  Next: clear the task commit"
+        )
+    step.announce(at, pipeline, attempt)
     progress = status.status(at.conn, at.broker, pipeline, datetime.now(UTC))
     for asset in assets:
         page.emit(asset, witness.news_of(batch_id, attempt.token, ranges))
     witness.measure(pipeline.name, ranges, progress["streams"])
     is_traced = witness.trace(at, pipeline, batch_id, attempt.token, ranges)
     logs.say_announced(pipeline.name, [batch_id], assets, ranges, progress["streams"], is_traced=is_traced)
+
+
+def named_batch(batch_id: int | None) -> int:
+    """Returns the batch that `plan` has named. Fails without one."""
+    if batch_id is None:
+        raise AirflowFailException(f"plan has named no batch: {NOT_HANDED_ON}  Next: clear the task plan")
+    return int(batch_id)
+
+
+def fenced_attempt(batch_id: int | None, fence: str | int | None) -> AttemptId:
+    """Returns the attempt that `validate` has let pass. Fails without one."""
+    found = named_batch(batch_id)
+    if fence is None:
+        reason = f"validate has let no attempt of batch {found} pass: {NOT_HANDED_ON}"
+        raise AirflowFailException(f"{reason}  Next: clear the task validate")
+    return AttemptId.of_fence(found, fence)
 
 
 def _batch_to_do(planned: Planned) -> int:

@@ -13,6 +13,7 @@ from lockstep.adapters.folders import PIPELINES_VARIABLE
 from lockstep.airflow.bundle import root_beside
 from lockstep.airflow.door import as_airflow_errors, measure_seconds, push, task_caller
 from lockstep.airflow.job import SparkJobOperator, is_warm
+from lockstep.airflow.steps import named_batch
 from lockstep.context.environment import environment_set
 from lockstep.context.submitted import HOLDER
 from lockstep.core.errors import Refusal, Superseded, said_in
@@ -162,4 +163,4 @@ def look_after(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
 
 
 def _batch_of(context: Mapping[str, Any]) -> int:
-    return int(context["ti"].xcom_pull(task_ids="plan"))
+    return named_batch(context["ti"].xcom_pull(task_ids="plan"))

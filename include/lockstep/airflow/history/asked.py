@@ -11,7 +11,7 @@ from airflow.sdk import get_current_context
 
 from lockstep.adapters.airflow.names import AirflowFailException, AirflowRescheduleException, AirflowSkipException
 from lockstep.airflow import witness
-from lockstep.airflow.door import OWN_PAGE, push, refused_at_once
+from lockstep.airflow.door import NOT_HANDED_ON, OWN_PAGE, push, refused_at_once
 from lockstep.airflow.history import showing, tables
 from lockstep.core.changes.approval import approver_of, refusal
 from lockstep.core.changes.person import Person
@@ -171,8 +171,7 @@ def this_run() -> HistoryRun:
 
 def key_of_ask() -> str:
     """Returns the key of this run's `ask`. Clearing a later task alone also counts as a clear of the run."""
-    said: dict[str, str] = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
-    run = this_run()
+    said, run = _said_by_ask(), this_run()
     if not run.has_key(said["key"]):  # an XCom can be rewritten, and must not lead to another run's approval
         raise AirflowFailException(f"{said['key']!r} is no key of run {run.run_id}: the XCom `asked` was changed")
     return said["key"]
@@ -192,8 +191,15 @@ def triggering_person(key: str, why: str | None = None, who: str | None = None) 
 
 def asks_approval() -> None:
     """Skips the task unless the run waits for an approval."""
-    if get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")["mode"] != RunMode.APPROVE:
+    if _said_by_ask()["mode"] != RunMode.APPROVE:
         raise AirflowSkipException("nobody is asked for approval")
+
+
+def _said_by_ask() -> dict[str, str]:
+    said: dict[str, str] | None = get_current_context()["ti"].xcom_pull(task_ids="ask", key="asked")
+    if said is None:
+        raise AirflowFailException(f"ask has asked for nothing: {NOT_HANDED_ON}  Next: clear the run")
+    return said
 
 
 def _refuse_forged(door: Door, at: Context, asked: RequestForm) -> None:

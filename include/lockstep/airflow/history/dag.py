@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.definition import Pipeline
 
-KEY = "{{ ti.xcom_pull(task_ids='ask', key='asked')['key'] }}"
+KEY = "{{ (ti.xcom_pull(task_ids='ask', key='asked') or {}).get('key', '') }}"  # the hook before the job wants one
 WHEN_ASKED = "none_failed_min_one_success"
 TRY_PATIENCE = timedelta(days=7)  # of each try. Then the run fails without an answer.
 # Airflow backfills the intervals of a schedule only. A run for each day is the fewest that a range of days needs.

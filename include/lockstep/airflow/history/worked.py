@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def lead_to_rehearsal(door: Door) -> Callable[[Mapping[str, Any]], None]:
-    """Returns a hook before the rehearsal: tells the driver its servers."""
+    """Returns a hook before the rehearsal: requires the run's own key, and tells the driver its servers."""
 
     def before(_context: Mapping[str, Any]) -> None:
+        key_of_ask()
         tell_driver(door)
 
     return before
