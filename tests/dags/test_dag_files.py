@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.airflow import dags_of_all
+
 CHECKOUT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "psycopg2", "pandas")
 STEPS = ["plan", "stage", "validate", "commit", "announce"]
@@ -155,6 +157,41 @@ def test_one_file_makes_the_dags_of_all_and_a_broken_definition_hides_no_other(o
     spend = found["dags"]["spend"]
     assert (spend["tasks"], spend["tags"]) == (["definition"], ["broken", "lockstep"])
     assert (spend["schedule"], spend["doc"]) == ("0 * * * *", True)
+
+
+DEFINED = """
+from lockstep import Append, Json, Pipeline
+
+P = Pipeline("{name}", "{name}.v1", Json("id string"), Append("public.{name}"), schedule={schedule!r})
+"""
+
+
+def defined(home: Path, name: str, text: str = DEFINED, schedule: str | None = "@hourly") -> str:
+    """Writes a pipeline's folder. Returns the file of DAGs beside it."""
+    (folder := home / "include" / "pipelines" / name).mkdir(parents=True)
+    (folder / "__init__.py").write_text(text.format(name=name, schedule=schedule))
+    return str(home / "dags" / "all.py")
+
+
+def definition_of(dag) -> str | None:
+    return dag.doc_md if dag.task_ids == ["definition"] else None
+
+
+@pytest.mark.parametrize("text", [DEFINED, "from lockstep import Nothing\n"], ids=["by its name", "by an import"])
+def test_a_broken_folder_of_a_dags_name_hides_no_history(tmp_path, text):
+    defined(tmp_path, "orders")
+    dags = dags_of_all(defined(tmp_path, "orders_history", text))
+    assert sorted(dags) == ["orders", "orders_history", "orders_history-broken"]
+    assert {"ask", "work"} < set(dags["orders_history"].task_ids)
+    assert "orders_history/__init__.py" in definition_of(dags["orders_history-broken"])
+
+
+def test_a_pipeline_that_does_not_fit_its_settings_hides_no_other(tmp_path):
+    defined(tmp_path, "clicks", schedule=None)
+    dags = dags_of_all(defined(tmp_path, "orders"), wake="kafka")
+    assert sorted(dags) == ["clicks", "orders", "orders_history"]
+    assert 'clicks: wake="kafka" is beside a schedule of times' in definition_of(dags["clicks"])
+    assert definition_of(dags["orders"]) is None
 
 
 def test_a_form_reaches_no_task_and_is_the_dags_own(ours):

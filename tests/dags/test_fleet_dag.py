@@ -90,3 +90,26 @@ def test_a_task_of_its_own_announces_what_is_committed_and_fails_as_it_fails(mon
     assert (work.work_alone(FLEET, "a"), ran, pushed) == (7, [("a", True)], {"batch": 7})
     with pytest.raises(RuntimeError, match="odd"):
         work.work_alone(FLEET, "b")
+
+
+@pytest.mark.parametrize(("most", "portions"), [("1024", 7), ("7", 7), ("3", 3), ("1", 1)])
+def test_a_look_makes_no_more_portions_than_airflow_maps(monkeypatch, tmp_path, most, portions):
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", most)
+    names = [f"p{n}" for n in range(7)]
+    looked = [SimpleNamespace(pipeline=name, planned=None) for name in names]
+    monkeypatch.setattr("lockstep.context.systems.open_context", lambda: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("lockstep.steps.fleet.look.look_at_all", lambda *_: looked)
+    monkeypatch.setattr(work, "connection_environment", lambda *_, **__: {})
+    (tmp_path / "include" / "pipelines").mkdir(parents=True)
+    fleet = work.Fleet(str(tmp_path / "dags" / "fleet.py"), "postgres", "kafka", "registry", "spark", FLEET.tables)
+
+    found = work.find_work(fleet, 1)
+
+    assert (len(found), [name for portion in found for name in portion]) == (portions, names)
+
+
+def test_pipelines_without_a_task_of_their_own_wait_for_the_next_run_by_name(monkeypatch, caplog):
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "3")
+    with caplog.at_level("WARNING"):
+        assert work.left_to_tasks([["a", "b"], [], ["c", "d", "e"]]) == ["a", "b", "c"]
+    assert "d, e wait for the next run: [core] max_map_length is 3" in caplog.text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, AssetAlias, get_current_context, task
 
 from lockstep.airflow.dag import SCHEDULE_BEGIN
-from lockstep.airflow.fleet.work import Fleet, find_work, work_alone, work_in_turn
+from lockstep.airflow.fleet.work import Fleet, find_work, left_to_tasks, work_alone, work_in_turn
 from lockstep.core.errors import BadDefinition
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def fleet_dag(  # noqa: PLR0913 - each is a setting that a DAG file may give
         @task(trigger_rule="none_failed_min_one_success")
         def left(found: list[list[str]]) -> list[str]:
             """Returns the pipelines that need a task of their own."""
-            return [name for names in found for name in names]
+            return left_to_tasks(found)
 
         @task(outlets=[tables], max_active_tis_per_dag=at_once, map_index_template="{{ pipelines }}")
         def alone(name: str) -> int:

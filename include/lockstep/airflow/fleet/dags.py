@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHARED_SETTINGS = frozenset({"postgres_conn_id", "kafka_conn_id", "default_args"})  # of all DAGs of a pipeline
 BROKEN_SCHEDULE = "@hourly"  # nobody knows its own
+BROKEN_SUFFIX = "-broken"  # where another DAG has the name. No pipeline has a hyphen in its name
 
 
 def dags_of_all(
@@ -33,19 +34,27 @@ def dags_of_all(
     """Returns both DAGs of every pipeline, by their ids. A DAG file calls it with `__file__`, and updates its globals.
 
     `settings` are those of `dags_for`. `settings_of` returns more of them for one pipeline. A pipeline whose definition
-    is broken gets one DAG of its name. Each of its runs fails with the line that names file, line and field. With
+    is broken, or does not fit its settings, gets one DAG of its name. Each of its runs fails with the line. With
     `upkeep`, settings of `upkeep_for`, a pipeline with a table in the lake gets a third one.
     """
     dags: dict[str, DAG] = {}
+    broken: dict[str, BadDefinition] = {}
     for name, found in pipelines_beside(file).items():
         if isinstance(found, BadDefinition):
-            dags[name] = _broken(name, str(found))
+            broken[name] = found
             continue
         own = settings | dict(settings_of(found) if settings_of else {})
-        made = [*dags_for(found, **own)]
-        if upkeep is not None and lake_places(found.targets):
-            made.append(upkeep_for(found, **({k: own[k] for k in SHARED_SETTINGS & own.keys()} | dict(upkeep))))
+        try:
+            made = [*dags_for(found, **own)]
+            if upkeep is not None and lake_places(found.targets):
+                made.append(upkeep_for(found, **({k: own[k] for k in SHARED_SETTINGS & own.keys()} | dict(upkeep))))
+        except BadDefinition as refused:
+            broken[name] = refused
+            continue
         dags |= {dag.dag_id: dag for dag in made}
+    for name, refused in broken.items():  # a folder ORDERS_history takes nothing from ORDERS
+        free = f"{name}{BROKEN_SUFFIX}" if name in dags else name
+        dags[free] = _broken(free, str(refused))
     return dags
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import AssetAlias, get_current_context
 
 from lockstep.adapters.airflow.connections import connection_environment
-from lockstep.adapters.airflow.names import AirflowSkipException
+from lockstep.adapters.airflow.names import AirflowSkipException, conf
 from lockstep.adapters.folders import PIPELINES_VARIABLE, load, root
 from lockstep.airflow.bundle import place_beside
 from lockstep.airflow.dag import assets_of, door_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 LOOKER = Caller("fleet")  # a look holds nothing
+MOST_MAPPED = 1024  # Airflow's own default
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,21 @@ def find_work(fleet: Fleet, in_turn: int) -> list[list[str]]:
     busy = [each.pipeline for each in looked if _has_work(each)]
     lines = [f"{len(busy):,} of {len(looked):,} pipelines have work, or cannot go on", *busy]
     logs.log_facts("look", lines, {"pipelines": len(looked), "work": busy})
-    return [busy[first : first + in_turn] for first in range(0, len(busy), in_turn)]
+    portion = max(in_turn, -(-len(busy) // most_mapped()))
+    return [busy[first : first + portion] for first in range(0, len(busy), portion)]
+
+
+def most_mapped() -> int:
+    """Returns how many tasks Airflow makes of one list. It fails a task that returns a longer one."""
+    return int(conf.getint("core", "max_map_length", fallback=MOST_MAPPED))
+
+
+def left_to_tasks(found: Iterable[Iterable[str]]) -> list[str]:
+    """Returns the pipelines that need a task of their own. Those that Airflow has no task for wait for the next run."""
+    names, most = [name for names in found for name in names], most_mapped()
+    if names[most:]:
+        log.warning("%s wait for the next run: [core] max_map_length is %s", ", ".join(names[most:]), most)
+    return names[:most]
 
 
 def _has_work(looked: Looked) -> bool:
