@@ -38,6 +38,7 @@ def airflow(here, monkeypatch):
     run = SimpleNamespace(
         run_id="manual__1",
         run_type=SimpleNamespace(value="manual"),
+        start_date=None,
         clear_number=0,
         conf={},
         data_interval_start=None,
@@ -87,16 +88,16 @@ def test_behind_a_plan_that_was_marked_no_task_has_a_batch(airflow):
     with pytest.raises(AirflowFailException, match=says):
         submit.lead_to(airflow.door)(airflow.context)
     with pytest.raises(AirflowFailException, match=says):
-        steps.validate_batch(airflow.door, None)  # type: ignore[arg-type]
+        steps.validate_batch(airflow.door, None)
 
 
 def test_behind_a_validate_that_was_marked_no_attempt_may_be_committed(here, airflow):
     batch = steps.decide_batch(here.at, here.folder, CALLER).batch_id
     says = rf"validate has let no attempt of batch {batch} pass: it was marked by hand.*  Next: clear the task validate"
     with pytest.raises(AirflowFailException, match=says):
-        steps.commit_validated_batch(airflow.door, batch, None)  # type: ignore[arg-type]
+        steps.commit_validated_batch(airflow.door, batch, None)
     with pytest.raises(AirflowFailException, match=says):
-        steps.announce_batch(airflow.door, assets_of(here.folder.pipeline), batch, None)  # type: ignore[arg-type]
+        steps.announce_batch(airflow.door, assets_of(here.folder.pipeline), batch, None)
 
 
 def test_behind_an_ask_that_was_marked_nothing_is_asked_for(airflow):
@@ -109,5 +110,5 @@ def test_behind_an_ask_that_was_marked_nothing_is_asked_for(airflow):
     for name in ("rehearse", "work"):
         task = history.get_task(name)
         context = {"ti": airflow.context["ti"]}
-        key = task.render_template(task.application_args[2], context, history.get_template_env())
+        key = task.render_template(task.application_args[2], context, history.get_template_env())  # type: ignore[arg-type]
         assert key == "", "a template says nothing that a person can use"

@@ -43,6 +43,7 @@ class Airflow:
         self.run = SimpleNamespace(
             run_id=RUN,
             run_type=SimpleNamespace(value="manual"),
+            start_date=None,
             clear_number=0,
             data_interval_start=None,
             data_interval_end=None,

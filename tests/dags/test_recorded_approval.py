@@ -19,7 +19,8 @@ from support.scenes.decision_facts import ORDERS, decided, position
 RUN = "manual__1"
 FORM = {"action": "accept-loss", "reason": "retention was too short", "approval": True}
 FORM |= {"from_offsets": ["0:0"], "until_offsets": ["0:4"]}
-DETAIL = "select detail - 'run' - 'previews' from lockstep.decision where kind in ('approve', 'refuse-approval')"
+DETAIL = """select detail - 'run' - 'previews' - 'lost' - 'topic' from lockstep.decision
+    where kind in ('approve', 'refuse-approval')"""
 ALICE, BOB, EVE = ({"id": each, "name": name} for each, name in (("1", "alice"), ("7", "bob"), ("9", "eve")))
 
 
@@ -32,6 +33,7 @@ class Airflow:
         self.run = SimpleNamespace(
             run_id=RUN,
             run_type=SimpleNamespace(value="manual"),
+            start_date=None,
             clear_number=0,
             data_interval_start=None,
             data_interval_end=None,
@@ -40,10 +42,11 @@ class Airflow:
             triggering_user_name="alice",
         )
         self.xcoms = {"ask": {"key": RUN}}
+        self.form = FORM
 
     def context(self) -> dict:
         ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: self.xcoms.get(task_ids))
-        return {"dag_run": self.run, "params": FORM, "ti": ti}
+        return {"dag_run": self.run, "params": self.form, "ti": ti}
 
     def folder(self) -> SimpleNamespace:
         return SimpleNamespace(pipeline=ORDERS, content_hash=lambda: "c1")
@@ -82,6 +85,7 @@ def test_a_named_persons_approval_is_in_the_ledger_before_the_task_goes_on(airfl
     airflow.respond(BOB)
     assert decided(ledger) == [("approve", "bob@orders_history", "approved as shown")]
     assert ledger.ask(DETAIL) == [({"action": "accept-loss", "asker": "alice", "approver": BOB},)]
+    assert ledger.ask("select detail -> 'lost' from lockstep.decision") == [({"0": [0, 4]},)]
 
     asked.approved(airflow)
     assert decided(ledger)[1:] == [("accept-loss", "alice@orders_history", "retention was too short")]
@@ -132,3 +136,20 @@ def test_an_approval_of_another_run_is_not_this_ones(airflow, ledger):
     claimed = "select detail -> 'claimed' from lockstep.decision where kind = 'refuse-approval'"
     assert ledger.ask(claimed) == [(BOB,)]
     assert position(ledger, 1) == 0
+
+
+def test_an_approval_counts_for_the_offsets_that_were_shown_and_no_others(airflow, ledger):
+    """A run that was deleted and triggered again under its id asks for something else."""
+    airflow.respond(BOB)
+    airflow.xcoms["approve"] = {"responded_by_user": BOB}
+    airflow.form = FORM | {"until_offsets": ["0:3"]}
+
+    with pytest.raises(AirflowFailException, match="the ledger holds no approval of this run"):
+        asked.approved(airflow)
+    assert [kind for kind, _, _ in decided(ledger)] == ["approve", "refuse-approval"]
+    assert position(ledger, 1) == 0
+
+    airflow.respond(BOB)
+    asked.approved(airflow)
+    assert [kind for kind, _, _ in decided(ledger)] == ["approve", "refuse-approval", "approve", "accept-loss"]
+    assert position(ledger, 1) == 3

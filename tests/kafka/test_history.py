@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from psycopg2 import errors
 
-from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.adapters.postgres import PLANNER, READER, transaction
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.planning.decisions import Caller, Start
 from lockstep.ledger.changes import history as ledger
@@ -77,6 +78,30 @@ def test_two_runs_that_ask_for_the_very_same_share_one_request(read):
     assert Run(read, "two", action="replay", partition=0).work().state == "done"
     lanes = read.drill.ask("select lane, count(*) from lockstep.batch group by 1 order by 1")
     assert lanes == [("live", 1), ("replay", 1)]
+
+
+def test_a_run_that_was_deleted_and_made_anew_under_its_id_is_a_wish_of_its_own(read):
+    """So it is with a backfill of a day whose run was deleted, or cleaned out of Airflow's database."""
+    began = datetime.now(UTC)
+    first = Run(read, "backfill__1", started=began, action="replay", partition=0)
+    (one,) = first.ask()
+    first.work()
+    (known,) = first.ask()
+    assert (known.request_id, known.is_closed) == (one.request_id, True), "a try that comes later"
+
+    anew = Run(read, "backfill__1", started=began + timedelta(days=1), action="replay", partition=0)
+    (two,) = anew.ask()
+
+    assert two.request_id != one.request_id
+    assert [each.request_id for each in anew.ask()] == [two.request_id], "and so does each try of it"
+    assert anew.work().state == "done"
+    lanes = read.drill.ask("select lane, count(*) from lockstep.batch group by 1 order by 1")
+    assert lanes == [("live", 1), ("replay", 2)]
+    assert anew.run.has_key(anew.key)
+    assert not Run(read, "backfill__2", action="replay").run.has_key(anew.key)
+    with transaction(read.at.conn, READER) as cur:
+        found = [row.request_id for row in ledger.requests_of_run(cur, "drill", "backfill__1")]
+    assert found == [one.request_id, two.request_id], "the page of the run has both"
 
 
 def test_a_fill_of_what_is_covered_asks_for_nothing(read):
@@ -237,7 +262,7 @@ def test_a_loss_is_shown_with_position_and_log_start_and_accepted_once(here):
     (row,) = history.given_up_offsets(here.at, here.folder.pipeline, run.asked)
 
     assert (row["position"], row["log_start"], row["until_offset"]) == (0, 4, 4)
-    history.approve(here.at.conn, here.folder, history.Approval("accept-loss", "alice", None), run.person("bob"))
+    history.approve(here.at.conn, here.folder, history.Approval(run.asked, "alice", None), run.person("bob"))
     assert "is recorded as lost; the position is 4" in run.decide()[0]
     assert "was accepted as lost already" in run.decide()[0]
     kinds = here.drill.ask("select kind, who from lockstep.decision where kind <> 'abandon' order by decision_id")

@@ -125,7 +125,7 @@ MUTANTS = [
             *(f"{NOT_COUNTED}[{who}]" for who in ("not named", "the asker", "nobody")),
             f"{RECORDED}test_an_approval_of_another_run_is_not_this_ones",
         ),
-        Edit(ASKED, "if not history.is_approved(at.conn, door.pipeline, key):", "if not door.pipeline:"),
+        Edit(ASKED, "if not history.is_approved(at.conn, door.pipeline, key, asked):", "if not door.pipeline:"),
         long=True,
     ),
     one(

@@ -24,7 +24,7 @@ MUTANTS = [
         "an approval is not held against what is proposed now",
         "the ledger would say that somebody has approved what nobody saw",
         f"{SHOWN}[approved]",
-        Edit("steps/requests/history.py", "    if approval.digest is not None:\n", "    if False:\n"),
+        Edit("steps/requests/history.py", "    if approval.asked.digest is not None:\n", "    if False:\n"),
         long=True,
     ),
     one(
@@ -33,8 +33,8 @@ MUTANTS = [
         (f"{APPROVED}a_form_that_contradicts_itself_is_refused[no approval]",),
         Edit(
             "core/planning/history.py",
-            "migrates and asked.mode == RunMode.DO,",
-            "migrates and asked.mode not in RunMode,",
+            "(migrates and does,",
+            "(migrates and asked.mode not in RunMode,",
         ),
         long=True,
     ),

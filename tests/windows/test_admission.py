@@ -140,8 +140,11 @@ def run(scene):
     ada, caller = Person("ada@house_history", WHY, "manual__1"), Caller("a test", take_over=True)
     engine = RememberedEngine(scene.folder, scene.log, scene.dsn, 1, 0)
 
+    def form_of(form=RUN):
+        return read_form(HistoryRun("manual__1", "manual", 0, None, form))
+
     def asked(form=RUN):
-        found = read_form(HistoryRun("manual__1", "manual", 0, None, form))
+        found = form_of(form)
         return history.open_run_requests(scene.at, scene.folder, found, ada, datetime.now(UTC))
 
     def shown():
@@ -152,7 +155,7 @@ def run(scene):
 
     def approved():
         eve = Person("eve@house_history", "seen", "manual__1")
-        history.approve(scene.at.conn, scene.folder, history.Approval("admit-late", "ada", {"id": "eve"}), eve)
+        history.approve(scene.at.conn, scene.folder, history.Approval(form_of(), "ada", {"id": "eve"}), eve)
         return history.open_approved(scene.at, scene.folder, ada)
 
     def worked():

@@ -9,15 +9,18 @@ from lockstep.core.changes.person import Person
 from lockstep.core.planning.decisions import Caller, TaskRun
 from lockstep.core.planning.history import HistoryRun, RequestForm, read_form
 from lockstep.steps.requests import history
+from lockstep.steps.requests.run_key import key_of_run
 from lockstep.steps.requests.work import preview_requests, work
 
 
 class Run:
     """One run of the drill's history, as its tasks do it."""
 
-    def __init__(self, here, name: str = "manual__1", clear_number: int = 0, **form: Any) -> None:
+    def __init__(
+        self, here, name: str = "manual__1", clear_number: int = 0, started: datetime | None = None, **form: Any
+    ) -> None:
         self.here = here
-        self.run = HistoryRun(name, "manual", clear_number, None, {"reason": "a test"} | form)
+        self.run = HistoryRun(name, "manual", clear_number, None, {"reason": "a test"} | form, started=started)
 
     @property
     def asked(self) -> RequestForm:
@@ -25,7 +28,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        return self.run.key
+        return key_of_run(self.here.at.conn, "drill", self.run)
 
     def person(self, who: str = "ada") -> Person:
         return Person(f"{who}@drill_history", "a test", self.key)
@@ -48,7 +51,7 @@ class Run:
 
     def approve(self, who: str = "bob"):
         history.approve(
-            self.here.at.conn, self.here.folder, history.Approval(self.asked.action, "alice", None), self.person(who)
+            self.here.at.conn, self.here.folder, history.Approval(self.asked, "alice", None), self.person(who)
         )
         return history.open_approved(self.here.at, self.here.folder, self.person())
 

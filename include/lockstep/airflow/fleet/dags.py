@@ -52,9 +52,9 @@ def dags_of_all(
             broken[name] = refused
             continue
         dags |= {dag.dag_id: dag for dag in made}
-    for name, refused in broken.items():  # a folder ORDERS_history takes nothing from ORDERS
+    for name, mistake in broken.items():  # a folder ORDERS_history takes nothing from ORDERS
         free = f"{name}{BROKEN_SUFFIX}" if name in dags else name
-        dags[free] = _broken(free, str(refused))
+        dags[free] = _broken(free, str(mistake))
     return dags
 
 

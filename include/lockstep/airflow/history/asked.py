@@ -47,6 +47,7 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
     """
     from lockstep.steps.requests import history
     from lockstep.steps.requests.edges import CLOCK_GRACE
+    from lockstep.steps.requests.run_key import key_of_run
 
     run, now = this_run(), datetime.now(UTC)
     if not run.asks:
@@ -59,10 +60,11 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
         log.info("Records up to %s may still come until %s: this run waits for then.", closes - CLOCK_GRACE, closes)
         raise AirflowRescheduleException(closes)  # type: ignore[no-untyped-call]  # Airflow's signature
     _say_bounds(run, asked)
-    push(asked={"key": run.key, "action": asked.action, "mode": asked.mode})
     with door.opened("ask") as at:
+        key = key_of_run(at.conn, door.pipeline, run)
+        push(asked={"key": key, "action": asked.action, "mode": asked.mode})
         if asked.lanes:
-            opened = history.open_run_requests(at, door.folder(), asked, triggering_person(run.key, asked.reason), now)
+            opened = history.open_run_requests(at, door.folder(), asked, triggering_person(key, asked.reason), now)
             _go_on_with(opened, door.pipeline, asked.action)
             return "work" if asked.mode == RunMode.DO else "rehearse"
         if asked.action == HistoryAction.MIGRATE:
@@ -105,9 +107,7 @@ def record_approval(door: Door, response: Mapping[str, Any], approvers: Sequence
     key = key_of_ask()
     with door.opened() as at:
         asked = read_form(this_run())
-        approval = history.Approval(
-            asked.action, asker(), approver.document() if approver else None, digest=asked.digest
-        )
+        approval = history.Approval(asked, asker(), approver.document() if approver else None)
         name = approver.name if approver else "nobody"
         if (reason := refusal(asker(), approver, approvers)) is not None:
             history.refuse_approval(at.conn, door.pipeline, approval, triggering_person(key, reason, name))
@@ -125,7 +125,7 @@ def approved(door: Door) -> None:
     run, key = this_run(), key_of_ask()
     with door.opened() as at:
         asked, folder = read_form(run), door.folder()
-        if not history.is_approved(at.conn, door.pipeline, key):
+        if not history.is_approved(at.conn, door.pipeline, key, asked):
             _refuse_forged(door, at, asked)
         if asked.action == HistoryAction.MIGRATE:
             push(decided=tables.apply_approved(at, folder, asked, triggering_person(run.run_id, asked.reason)))
@@ -166,7 +166,7 @@ def this_run() -> HistoryRun:
     begin, end = run.data_interval_start, run.data_interval_end
     interval = (begin.astimezone(UTC), end.astimezone(UTC)) if begin and end else None
     facts = (run.run_id, str(run.run_type.value), run.clear_number or 0, interval)
-    return HistoryRun(*facts, params=dict(context["params"]), given=run.conf or {})
+    return HistoryRun(*facts, params=dict(context["params"]), given=run.conf or {}, started=run.start_date)
 
 
 def key_of_ask() -> str:
@@ -209,7 +209,7 @@ def _refuse_forged(door: Door, at: Context, asked: RequestForm) -> None:
     claim = get_current_context()["ti"].xcom_pull(task_ids="approve")
     claimed = approver_of(claim) if isinstance(claim, Mapping) else None
     reason = "the ledger holds no approval of this run, whatever its XCom says"
-    approval = history.Approval(asked.action, asker(), None, claimed.document() if claimed else None)
+    approval = history.Approval(asked, asker(), None, claimed.document() if claimed else None)
     history.refuse_approval(at.conn, door.pipeline, approval, triggering_person(key_of_ask(), reason, "nobody"))
     raise BadData(f"{door.pipeline}: {asked.action} is refused: {reason}", next_command="trigger the run again")
 

@@ -45,7 +45,7 @@ class RunMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HistoryRun:
-    """The facts of a run from Airflow. `interval` is None if Airflow has given none.
+    """The facts of a run that Airflow has `started`. `interval` is None if Airflow has given none.
 
     `params` are all of the form's fields. `given` are those that the run was given, without the form's defaults.
     """
@@ -56,6 +56,7 @@ class HistoryRun:
     interval: tuple[datetime, datetime] | None
     params: Mapping[str, Any]
     given: Mapping[str, Any] = field(default_factory=dict)
+    started: datetime | None = None
 
     @property
     def is_about_its_interval(self) -> bool:
@@ -74,7 +75,8 @@ class HistoryRun:
 
     def has_key(self, key: str) -> bool:
         """Returns True if this is the run's key, now or before it was cleared."""
-        return key in {self.run_id, *(f"{self.run_id} cleared {n}" for n in range(1, self.clear_number + 1))}
+        own, numbers = key.partition(" begun ")[0], range(1, self.clear_number + 1)
+        return own in {self.run_id, *(f"{self.run_id} cleared {n}" for n in numbers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def _lanes(action: HistoryAction) -> tuple[Lane, ...]:
 def _refuse_contradictions(asked: RequestForm) -> None:
     begin, end, action, digest = asked.begin, asked.end, asked.action, asked.digest
     bounded, migrates = begin is not None or end is not None, asked.action == HistoryAction.MIGRATE
-    skips, previewed = action == HistoryAction.SKIP, asked.mode == RunMode.PREVIEW
+    skips, previewed, does = action == HistoryAction.SKIP, asked.mode == RunMode.PREVIEW, asked.mode == RunMode.DO
     for is_odd, field_, why in (
         (
             action not in {*Lane} and asked.reason is None,
@@ -218,11 +220,7 @@ def _refuse_contradictions(asked: RequestForm) -> None:
         (migrates and asked.topic, "topic", "a table is changed for all topics; leave it out"),
         (digest and not migrates, "digest", f"it names changes of a table, and {action} makes none: leave it out"),
         (migrates and bounded, "from_time, until_time", "a table is changed as a whole; leave bounds out"),
-        (
-            migrates and asked.mode == RunMode.DO,
-            "approval",
-            "a table is changed once its statements are approved: tick it",
-        ),
+        (migrates and does, "approval", "a table is changed once its statements are approved: tick it"),
         (
             migrates and not (digest or previewed),
             "digest",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from psycopg2.extras import Json
@@ -10,7 +11,8 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from psycopg2.extensions import cursor
 
@@ -26,6 +28,13 @@ def requests_of_call(cur: cursor, pipeline: str, key: str, *, preview: bool) -> 
     """Returns a run's requests or its previews, the oldest first."""
     cur.execute(Q["requests_of_call"], {"pipeline": pipeline, "key": key, "preview": preview})
     return [row.request_id for row in every(cur)]
+
+
+def has_asked_before(cur: cursor, pipeline: str, key: str, moment: datetime) -> bool:
+    """Returns True if a key has stood for a request that was opened before this moment."""
+    cur.execute(Q["has_asked_before"], {"pipeline": pipeline, "key": key, "moment": moment})
+    found: bool = one(cur).has_asked
+    return found
 
 
 def committed_by_requests(cur: cursor, requests: Sequence[int]) -> list[Any]:
@@ -55,9 +64,12 @@ def committed_since(cur: cursor, request_id: int) -> list[int]:
     return [row.batch_id for row in every(cur)]
 
 
-def decided_by_run(cur: cursor, pipeline: str, kind: str, run: str) -> bool:
-    """Returns True if a run has already taken this decision. A retry of its task then does not repeat it."""
-    cur.execute(Q["decided_by_run"], {"pipeline": pipeline, "kind": kind, "run": run})
+def decided_by_run(
+    cur: cursor, pipeline: str, kind: str, run: str, about: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
+    """Returns True if a run has already taken this decision about these facts. A retry of its task does not repeat it."""
+    known = {"pipeline": pipeline, "kind": kind, "run": run, "about": Json(dict(about))}
+    cur.execute(Q["decided_by_run"], known)
     found: bool = one(cur).decided
     return found
 

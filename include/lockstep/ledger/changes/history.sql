@@ -8,6 +8,12 @@ on conflict do nothing
 select r.request_id from lockstep.request_call k join lockstep.request r using (request_id)
 where k.pipeline = %(pipeline)s and k.key = %(key)s and r.preview = %(preview)s order by r.request_id
 
+-- name: has_asked_before
+-- Whether this key has stood for a request that was opened before this moment.
+select exists (
+    select 1 from lockstep.request_call k join lockstep.request r using (request_id)
+    where k.key = %(key)s and k.pipeline = %(pipeline)s and r.opened_at < %(moment)s) as has_asked
+
 -- name: committed_by_requests
 -- The batches that have committed for these requests, and by which attempt.
 select b.batch_id, max(m.token) as token from lockstep.batch b join lockstep.commit m using (batch_id)
@@ -30,21 +36,21 @@ join lockstep.commit m on m.batch_id = c.batch_id and m.stream_id = c.stream_id
 where r.request_id = %(request_id)s and m.token > r.token order by m.batch_id
 
 -- name: decided_by_run
--- Whether a run has taken this decision already.
+-- Whether a run has taken this decision already, about these facts.
 select exists (
     select 1 from lockstep.decision
-    where pipeline = %(pipeline)s and kind = %(kind)s and detail ->> 'run' = %(run)s) as decided
+    where pipeline = %(pipeline)s and kind = %(kind)s and detail @> %(about)s and detail ->> 'run' = %(run)s) as decided
 
 -- name: requests_of_run
--- What a DAG run has asked for, the oldest first. A run that was cleared has asked under another key each time.
+-- What a DAG run has asked for, the oldest first. A run that was cleared, or made anew, has asked under another key each time.
 select distinct r.request_id, r.lane, r.preview, r.closed_at is not null as closed, r.opened_at, r.who, r.why
 from lockstep.request_call k join lockstep.request r using (request_id)
-where k.pipeline = %(pipeline)s and (k.key = %(run)s or starts_with(k.key, %(run)s || ' cleared '))
+where k.pipeline = %(pipeline)s and (k.key = %(run)s or k.key ^@ any (array[%(run)s || ' cleared ', %(run)s || ' begun ']))
 order by r.request_id
 
 -- name: decisions_of_run
 -- What was decided by a DAG run, or about it, the oldest first.
 select kind, who, why, at from lockstep.decision
 where pipeline = %(pipeline)s
-  and (detail ->> 'run' = %(run)s or starts_with(detail ->> 'run', %(run)s || ' cleared '))
+  and (detail ->> 'run' = %(run)s or detail ->> 'run' ^@ any (array[%(run)s || ' cleared ', %(run)s || ' begun ']))
 order by decision_id

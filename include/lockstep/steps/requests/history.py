@@ -45,22 +45,17 @@ REFUSED = "refuse-approval"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names.
+    """Both identities of an approval as Airflow records them. `claimed` is a user whom only an XCom names."""
 
-    `digest` names the changes of a table that were shown.
-    """
-
-    action: str
+    asked: RequestForm
     asker: str | None
     approver: dict[str, str] | None
     claimed: dict[str, str] | None = None
-    digest: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Returns the approval as plain JSON, for the ledger."""
-        found = {"action": self.action, "asker": self.asker, "approver": self.approver}
-        more = {"claimed": self.claimed, "digest": self.digest}
-        return found | {name: value for name, value in more.items() if value}
+        found = facts_shown(self.asked) | {"asker": self.asker, "approver": self.approver}
+        return found | ({"claimed": self.claimed} if self.claimed else {})
 
 
 def open_run_requests(
@@ -145,11 +140,11 @@ def committed_batches(conn: connection, pipeline: str, person: Person) -> list[A
 def approve(conn: connection, folder: PipelineFolder, approval: Approval, reviewer: Person) -> None:
     """Records who has approved the request that was shown. Refuses if it has changed since."""
     name = folder.pipeline.name
-    if approval.digest is not None:
-        require_proposed(conn, folder, approval.digest)
+    if approval.asked.digest is not None:
+        require_proposed(conn, folder, approval.asked.digest)
     previews = run_requests(conn, name, reviewer, preview=True)
     with deciding(conn, name) as cur:
-        if history.decided_by_run(cur, name, "approve", reviewer.run or ""):
+        if history.decided_by_run(cur, name, "approve", reviewer.run or "", facts_shown(approval.asked)):
             return
         for shown in previews:
             _refuse_what_was_not_shown(folder, shown, history.committed_since(cur, shown.request_id))
@@ -163,10 +158,24 @@ def refuse_approval(conn: connection, pipeline: str, approval: Approval, reviewe
         decisions.record(cur, pipeline, REFUSED, reviewer, approval.document())
 
 
-def is_approved(conn: connection, pipeline: str, key: str) -> bool:
-    """Returns True if the ledger holds the approval of this run."""
+def is_approved(conn: connection, pipeline: str, key: str, asked: RequestForm) -> bool:
+    """Returns True if the ledger holds the approval of this run, for what it asks for now."""
     with transaction(conn, READER) as cur:
-        return history.decided_by_run(cur, pipeline, "approve", key)
+        return history.decided_by_run(cur, pipeline, "approve", key, facts_shown(asked))
+
+
+def facts_shown(asked: RequestForm) -> dict[str, Any]:
+    """Returns what an approval is about, as plain JSON. A fill or replay is known by its previews.
+
+    A run that was deleted and triggered again under its id may ask for something else.
+    """
+    facts: dict[str, Any] = {"action": asked.action}
+    if asked.digest:
+        facts["digest"] = asked.digest
+    if asked.action == HistoryAction.ACCEPT_LOSS:
+        facts["lost"] = {str(partition): list(pair) for partition, pair in lost_offsets(asked).items()}
+        facts["topic"] = asked.topic
+    return facts
 
 
 def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[Request]:
