@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from lockstep.adapters.folders import load
+from lockstep.airflow.job import cancel_jobs
 from lockstep.core.engine import Staging
-from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
 from lockstep.engine.spark import short as spark_short
 from lockstep.engine.spark.engine import SparkEngine
+from lockstep.engine.spark.session import session
 
 ID, DDL = "id string, n int", "id text, n int"
 
@@ -62,3 +64,17 @@ def test_the_next_attempt_is_not_cancelled_with_the_last(engine, work):
     with pytest.raises(Refusal) as refused:  # there is no staging table, so this far it comes
         engine.read(work, Staging())
     assert not isinstance(refused.value, Superseded)
+
+
+def test_a_read_whose_jobs_end_with_their_task_says_nothing_of_data_or_code(engine, work, monkeypatch):
+    """Three tasks that a person clears would else block the batch, as one that failed by its data."""
+
+    def ended_meanwhile(*_: Any):
+        threading.Timer(1, cancel_jobs).start()
+        return session().sparkContext.parallelize([20.0]).map(time.sleep).collect()
+
+    monkeypatch.setattr(spark_short, "written", ended_meanwhile)
+    with pytest.raises(Refusal, match="batch 1 was being read when its task was ended") as refused:
+        engine.read(work, Staging())
+    assert not isinstance(refused.value, BadData | Superseded)
+    assert "cancel" in str(refused.value.__cause__)

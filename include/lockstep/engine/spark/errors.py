@@ -24,6 +24,8 @@ DIED = (
     "java.lang.OutOfMemoryError",
     "exited caused by one of the running tasks",  # an executor. Spark calls the end of a preempted one unrelated.
 )
+# Spark's words for jobs that this process has ended, with the task of Airflow that it is: its own JVM's, a server's.
+OF_AN_ENDED_TASK = ("cancelled as part of cancellation of all jobs", "OPERATION_CANCELED")
 RANGES_SHOWN = 10
 # Kafka's words for a login that never came to the broker: a token that was not given, a keytab that does not fit.
 OF_LOGIN = re.compile(r"LoginException|token endpoint|allowed\.urls")
@@ -62,7 +64,8 @@ def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) ->
     lines = [login.hidden(line) for line in str(error).splitlines() if line.strip()]
     if any("Failed to find data source: kafka" in line for line in lines):
         return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
-    if said := next(filter(None, map(said_in, lines)), None) or _of_login(lines, where, work):
+    said = next(filter(None, map(said_in, lines)), None)
+    if said := said or _of_login(lines, where, work) or _of_ended_task(lines, where, work):
         return said
     if away := _away(str(error), login):
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
@@ -101,4 +104,11 @@ def _of_login(lines: list[str], where: str, work: StageWork) -> Refusal | None:
             f"{where}: batch {work.batch_id} could not be read, for Spark could not log in: {found[-1][:300]}",
             next_command="look at LOCKSTEP_KAFKA_CONFIG, then lockstep doctor",
         )
+    return None
+
+
+def _of_ended_task(lines: list[str], where: str, work: StageWork) -> Refusal | None:
+    """Returns our error if this process has ended its own jobs. No data or code is at fault then."""
+    if any(words in line for line in lines for words in OF_AN_ENDED_TASK):
+        return Refusal(f"{where}: batch {work.batch_id} was being read when its task was ended")
     return None
