@@ -5,7 +5,7 @@ No value is rounded, changed or guessed.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -14,7 +14,10 @@ from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
 from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
 
-COLUMNS = "id string, amount decimal(12,2), n int, big bigint, at timestamp, share double, yes boolean"
+COLUMNS = (
+    "id string, amount decimal(12,2), n int, big bigint, at timestamp, share double, yes boolean, day date, "
+    "whole decimal(38,0), part decimal(38,38)"
+)
 APPEND = Pipeline("p", "t", Json(COLUMNS), Append("public.p"))
 UPSERT = Pipeline("p", "t", Json("id string, n int", key="id"), Upsert("public.p", key=("id",)))
 BY_NUMBER = Pipeline("p", "t", Json("id string, n int", key="n"), Upsert("public.p", key=("n",)))
@@ -56,6 +59,34 @@ REJECTED = [
     (b'{"share":1e400}', "column share: not a finite number"),
     (b'{"share":"NaN"}', "column share: not a double"),
     (None, "null value"),
+    (b'{"amount":"1,50"}', "column amount: not a decimal(12,2)"),
+    (b'{"amount":"1,234.50"}', "column amount: not a decimal(12,2)"),
+    (b'{"amount":""}', "column amount: not a decimal(12,2)"),
+    (b'{"amount":true}', "column amount: not a decimal(12,2)"),
+    (b'{"amount":{"of":1}}', "column amount: not a decimal(12,2)"),
+    ('{"amount":"\uff11\uff12"}'.encode(), "column amount: not a decimal(12,2)"),
+    (b'{"amount":1.2300000000000000000000001}', "column amount: does not fit"),
+    (b'{"amount":"1.2300000000000000000000001"}', "column amount: does not fit"),
+    (b'{"amount":1.0000000000000000000001}', "column amount: does not fit"),
+    (b'{"amount":1e-400}', "column amount: does not fit"),
+    (b'{"amount":1e1000000000}', "column amount: does not fit"),
+    (b'{"amount":1e-1000000000}', "column amount: does not fit"),
+    (b'{"amount":"1e1000000000"}', "column amount: does not fit"),
+    (b'{"\\u0061mount":1e1000000000}', "column amount: does not fit"),
+    (b'{"amount":1e99999999999999999999}', "column amount: does not fit"),
+    (b'{"whole":1.4}', "column whole: does not fit"),
+    (b'{"whole":"99999999999999999999999999999999999999.4"}', "column whole: does not fit"),
+    (b'{"part":0.' + b"0" * 38 + b"1}", "column part: does not fit"),
+    (b'{"day":"2026-05-01T23:59:00Z"}', "column day: not a date"),
+    (b'{"day":"2026-05-01 or so"}', "column day: not a date"),
+    (b'{"day":"2026-05"}', "column day: not a date"),
+    (b'{"day":"2026-02-30"}', "column day: not a date"),
+    (b'{"at":"12:00:00"}', "column at: not a timestamp"),
+    (b'{"at":"T12:00:00Z"}', "column at: not a timestamp"),
+    (b'{"at":"2026"}', "column at: not a timestamp"),
+    (b'{"at":1700000000}', "column at: not a timestamp"),
+    (b'{"at":"2026-05-01T12:00:00.1234567Z"}', "column at: has digits below the microsecond"),
+    (b'{"id":"a\\ud83d"}', "column id: holds half a surrogate pair"),
 ]
 TAKEN = [
     (b'{"id":"x","amount":"12.30"}', {"id": "x", "amount": Decimal("12.30")}),
@@ -73,6 +104,22 @@ TAKEN = [
     (b'{"id":null,"unknown":1}', {}),
     (b'{"id":{"name":"b","of":[1,2]}}', {"id": '{"name":"b","of":[1,2]}'}),
     (b'{"id":[{"a":1},null]}', {"id": '[{"a":1},null]'}),
+    (b'{"id":1.10}', {"id": "1.10"}),
+    (b'{"id":"1.10"}', {"id": "1.10"}),
+    (b'{"id":1e400}', {"id": "1e400"}),
+    (b'{"id":{"p": 0.1234567890123456789012345}}', {"id": '{"p":0.1234567890123456789012345}'}),
+    (b'{"id":[ 1.10, "a \\u00e9 \\"b", 1e400 ]}', {"id": '[1.10,"a é \\"b",1e400]'}),
+    (b'{"id":"Infinity"}', {"id": "Infinity"}),
+    (b'{"id":"\\ud83d\\ude00?"}', {"id": "😀?"}),
+    (b'{"amount":1.23000000000000000000000}', {"amount": Decimal("1.23")}),
+    (b'{"amount":12345678.5,"id":"4f5e-1234"}', {"amount": Decimal("12345678.50"), "id": "4f5e-1234"}),
+    (b'{"amount":0.00,"id":"4f5e-1234"}', {"amount": Decimal("0.00"), "id": "4f5e-1234"}),
+    (b'{"amount":150e-2}', {"amount": Decimal("1.50")}),
+    (b'{"whole":99999999999999999999999999999999999999}', {"whole": Decimal("9" * 38)}),
+    (b'{"whole":-1.0}', {"whole": Decimal(-1)}),
+    (b'{"part":0.' + b"9" * 38 + b"}", {"part": Decimal("0." + "9" * 38)}),
+    (b'{"day":"2026-05-01"}', {"day": date(2026, 5, 1)}),
+    (b'{"at":"2026-05-01T12:00:00.123456000Z"}', {"at": datetime(2026, 5, 1, 12, 0, 0, 123456, UTC)}),
 ]
 
 
@@ -121,6 +168,23 @@ def test_a_tombstones_key_is_of_its_columns_type():
     good, bad = decode(BY_NUMBER, (b"17", None), (b"x", None))
     assert (good["n"], good["_reason"]) == (17, None)
     assert "its key is not a int" in bad["_reason"]
+
+
+KEYS = {
+    "decimal(12,2)": ([b"1.23", b"1.2300", b"1E+2", b"-7"], [b"1.239", b"1.2390e0", b"1e-3", b"1,5", b"1e1000000000"]),
+    "date": ([b"2026-05-01"], [b"2026-05-01T23:00", b"2026-05-01 x", b"2026"]),
+    "timestamp": ([b"2026-05-01T12:00:00.123456Z"], [b"2026-05-01T12:00:00.1234567Z", b"12:00:00"]),
+    "double": ([b"0.1", b"1e3"], [b"1e400", b"NaN"]),
+}
+
+
+@pytest.mark.parametrize("type_", KEYS)
+def test_a_tombstones_key_is_its_value_to_the_last_digit_or_no_value(type_):
+    good, bad = KEYS[type_]
+    keyed = Pipeline("p", "t", Json(f"id {type_}, n int", key="id"), Upsert("public.p", key=("id",)))
+    rows = decode(keyed, *[(key, None) for key in [*good, *bad]])
+    assert [row["_reason"] for row in rows] == [None] * len(good) + [f"tombstone: its key is not a {type_}"] * len(bad)
+    assert [row["id"] is None for row in rows] == [False] * len(good) + [True] * len(bad)
 
 
 def test_a_record_without_the_targets_key_is_rejected():

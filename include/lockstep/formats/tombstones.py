@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.core.pipeline.columns import NUL
+from lockstep.formats.json.literals import exact_cast
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,8 +18,8 @@ PLAIN_TOMBSTONE = "$plain"  # as no column of a definition is called
 
 
 def key_as(type_: str, its_key: str = "_key") -> Column:
-    """Returns the Kafka key's text as the key column's type, or null if the text is no such value."""
-    return F.col(its_key).cast("string").try_cast(type_)
+    """Returns the Kafka key's text as the key column's type, or null if it does not say exactly that."""
+    return exact_cast(F.col(its_key).cast("string"), type_)
 
 
 def why_no_key(pipeline: Pipeline, its_key: str = "_key") -> Column:

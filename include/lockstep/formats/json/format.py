@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
-from lockstep.core.pipeline.columns import NUL, NUL_REASON, digits
+from lockstep.core.pipeline.columns import NUL, NUL_REASON
 from lockstep.core.records import PASSING
 from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
+from lockstep.formats.json.literals import (
+    BELOW_MICROS,
+    WRITTEN_MOMENTS,
+    loses_digits,
+    needs_literals,
+    read_exactly,
+    reader,
+)
 from lockstep.formats.json.rest import gatherer
 from lockstep.formats.tombstones import key_as, why_no_key
 
@@ -34,7 +42,6 @@ OPTIONS = {
     "allowSingleQuotes": "false",
 }
 WHITESPACE = r" \t\r\n"
-PRECISION, SCALE = 38, 18
 NAME_LENGTH = 100  # as much of a field's name as a reason repeats
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
@@ -42,8 +49,8 @@ FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z
 def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Registry | None = None) -> DataFrame:
     """Adds the declared columns, `_deleted` and `_reason` to raw records (`_key`, `_value`). A reject has only nulls.
 
-    Parses wide numbers wide and then narrows them: a digit too many is a reject and never a rounding. With a registry,
-    the JSON is what follows the head of each value.
+    Parses decimals and moments as text and then judges them. A digit too many is a reject and never a rounding. With a
+    registry, the JSON is what follows the head of each value.
     """
     schema = ", ".join(f"`{c.name}` {_parsed_type(c)}" for c in format_.declared)
     body = "_value"
@@ -53,6 +60,11 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Reg
         records, body = without_heads(records, pipeline, format_, registry), BODY
     raw = records.withColumn("_text", F.col(body).cast("string"))
     raw = raw.withColumn("_parsed", F.from_json("_text", f"{schema}, `{CORRUPT}` string", OPTIONS))
+    if exact := read_exactly(format_.declared):
+        raw = raw.withColumn("_doubt", needs_literals(exact))
+        types = ", ".join(["fault string", *(f"`{column.name}_` string" for column in exact)])
+        valid = F.when(F.col("_doubt") & F.is_valid_utf8("_text"), F.col("_text"))
+        raw = raw.withColumn("_literals", F.udf(reader(exact), types, useArrow=True)(valid))
     if format_.rest is not None:
         gather = gatherer(frozenset(column.name for column in format_.declared))
         valid = F.when(F.is_valid_utf8("_text"), F.col("_text"))
@@ -73,6 +85,8 @@ def _reason(pipeline: Pipeline, format_: Json) -> Column:
     live = live.when(~F.is_valid_utf8(text), F.lit("not valid UTF-8"))
     live = live.when(F.col("_parsed").isNull() | F.col(f"_parsed.{CORRUPT}").isNotNull(), _why_corrupt(format_))
     live = live.when(~_ends_once(text), F.lit("not one JSON object: something follows it"))
+    if read_exactly(format_.declared):
+        live = live.when(F.col("_literals.fault").isNotNull(), F.col("_literals.fault"))
     for column in format_.declared:
         for bad, reason in _misfits(column):
             live = live.when(bad, F.lit(f"column {column.name}: {reason}"))
@@ -136,21 +150,31 @@ def _misfits(column: Declared) -> list[tuple[Column, str]]:
     if column.type == "string":
         return [(F.contains(value, F.lit(NUL)), NUL_REASON)]
     if column.type.startswith("decimal"):
-        narrow = value.try_cast(column.type)
-        lost = value.isNotNull() & (narrow.isNull() | (narrow != value))
-        return [(lost, f"does not fit {column.type}")]
+        lost = value.try_cast(column.type).isNull() | loses_digits(value, column.type)
+        return [(value.isNotNull() & ~F.col("_doubt") & lost, f"does not fit {column.type}")]
     if column.type in {"float", "double"}:
         infinite = F.isnan(value) | (F.abs(value) == F.lit(float("inf")))
         return [(infinite, "not a finite number")]
     if column.type in {"date", "timestamp"}:
+        cast = value.try_cast(column.type)
         limits = F.lit(FIRST_MOMENT).cast("timestamp"), F.lit(LAST_MOMENT).cast("timestamp")
-        return [(~value.cast("timestamp").between(*limits), "outside the years 1 to 9999")]
+        is_none = value.isNotNull() & (cast.isNull() | ~value.rlike(WRITTEN_MOMENTS[column.type]))
+        return [
+            (is_none, f"not a {column.type}"),
+            (value.rlike(BELOW_MICROS), "has digits below the microsecond, which a timestamp would lose"),
+            (~cast.cast("timestamp").between(*limits), "outside the years 1 to 9999"),
+        ]
     return []
 
 
 def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
-    field = F.col("_gathered.text") if column.name == format_.rest else F.col(f"_parsed.{column.name}")
-    parsed = field.cast(column.type)
+    if column.name == format_.rest:
+        parsed = F.col("_gathered.text")
+    else:
+        parsed = F.col(f"_parsed.{column.name}")
+        if read_exactly((column,)):
+            parsed = F.when(F.col("_doubt"), F.col(f"_literals.{column.name}_")).otherwise(parsed)
+        parsed = parsed.try_cast(column.type)
     if column.name == format_.key and pipeline.takes_tombstones:
         parsed = F.when(F.col("_deleted"), key_as(column.type, PLAIN_KEY if format_.registry else "_key")).otherwise(
             parsed
@@ -159,7 +183,5 @@ def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
 
 
 def _parsed_type(column: Declared) -> str:
-    if not column.type.startswith("decimal"):
-        return column.type
-    precision, scale = digits(column.type)
-    return f"decimal({PRECISION},{max(scale, min(SCALE, PRECISION - (precision - scale)))})"
+    """Returns the type by which Spark's parser reads the column. It is text where the parser would guess, cut or round."""
+    return "string" if column.type in WRITTEN_MOMENTS or column.type.startswith("decimal") else column.type

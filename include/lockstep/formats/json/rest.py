@@ -22,7 +22,7 @@ def gatherer(declared: frozenset[str]) -> Callable[[str | None], tuple[str | Non
         if text is None:
             return None, None
         try:
-            others = [f"{name}:{value}" for field, name, value in _fields(text) if field not in declared]
+            others = [f"{name}:{value}" for field, name, value in fields_of(text) if field not in declared]
             return (storable(f"{{{','.join(others)}}}") if others else None), None
         except (ValueError, IndexError, RecursionError) as error:
             return None, str(error) or "is nested too deep"
@@ -30,7 +30,7 @@ def gatherer(declared: frozenset[str]) -> Callable[[str | None], tuple[str | Non
     return gather
 
 
-def _fields(text: str) -> Iterator[tuple[str, str, str]]:
+def fields_of(text: str) -> Iterator[tuple[str, str, str]]:
     """Yields each field of the object: its name, the name's original text, the value's original text."""
     at = _past(text, 0) + 1  # behind the opening brace
     at = _past(text, at)
