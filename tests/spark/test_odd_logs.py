@@ -12,15 +12,28 @@ from confluent_kafka import Producer
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
+from lockstep.adapters.kafka.reading import record_headers
 from lockstep.adapters.postgres import connect
 from lockstep.core.changes.person import Person
-from lockstep.core.errors import BadData
+from lockstep.core.errors import BadData, UnreadableHeaders
+from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.planning.bounds import parse_bound
 from lockstep.core.planning.decisions import Blocked, Caller, Idle
+from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.steps.batch.plan import plan
 from lockstep.steps.changes.skip import skip
+from lockstep.steps.proof.verify import verify
 from support.oracles.checker import check
-from support.scenes.odd_logs import COMPACTED, compact, delete_records, offsets_in, records, stable_end
+from support.scenes.odd_logs import (
+    COMPACTED,
+    compact,
+    delete_records,
+    offsets_in,
+    records,
+    send_with_header,
+    stable_end,
+)
 from support.servers.servers import make_topic
 
 ID = "id string, n int"
@@ -149,3 +162,25 @@ def test_records_deleted_inside_a_planned_range_are_named_and_nothing_of_it_is_c
     assert "--partition 0 --from 0 --until 7" in decision.next_command
     assert loaded.ask("select count(*) from lockstep.commit") == [(0,)]
     assert planned.batch_id
+
+
+@pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}], ids=["batch", "partition"])
+def test_a_header_whose_name_is_no_utf8_is_read_by_spark_alone_and_stops_nothing(pipeline, topic, kafka, produce, more):
+    name = topic(partitions=2)
+    produce(name, records(1), partition=0)
+    send_with_header(kafka, name, b"caf\xe9", records(2)[1][1].encode())
+    send_with_header(kafka, name, b"caf\xe9", b"no JSON")
+    produce(name, records(1), partition=1)
+    loaded = pipeline(name, ID, DDL, **more)
+    at, spark, folder = loaded.parts()
+    reader = KafkaRanges(kafka, KafkaOptions())
+
+    loaded.run(DriverFirst(folder, lambda: Driver(folder, reader, loaded.dsn), lambda: spark))
+
+    assert loaded.ask(f"select id, count(*) from {loaded.name} group by 1 order by 1") == [("r0", 2), ("r1", 1)]
+    assert loaded.ask("select headers->0->>'key' from lockstep.reject") == [("caf\ufffd",)]
+    assert [check for check in verify(at.conn, at.broker, folder, deep=True) if not check.ok] == []
+    with pytest.raises(
+        UnreadableHeaders, match=f"{name}-0: the record at offset 1 has a header whose name is no UTF-8"
+    ):
+        list(map(record_headers, at.broker.records(name, 0, 0, 3)))

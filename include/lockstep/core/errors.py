@@ -70,6 +70,10 @@ class ReaderDied(BadData):
     """
 
 
+class UnreadableHeaders(BadData):
+    """A record whose header has a name that is no UTF-8. Kafka's client of Python cannot read its headers."""
+
+
 class Superseded(Refusal):
     """The end of an attempt whose batch a newer attempt owns. It does no harm and needs no retry (T2)."""
 

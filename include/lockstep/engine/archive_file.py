@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Message
 
-from lockstep.adapters.kafka.reading import size_of
+from lockstep.adapters.kafka.reading import record_headers, size_of
 from lockstep.core.proof.accounting import Digest
 from lockstep.core.records import LAST_STAMP
 from lockstep.core.retention.archive import ArchivedFile
@@ -78,7 +78,7 @@ def hashed(messages: Sequence[Message], into: hashlib._Hash) -> None:
 
 
 def _headers(message: Message) -> list[dict[str, bytes | None]] | None:
-    found = message.headers()
+    found = record_headers(message)
     if found is None:
         return None
     return [{"key": name.encode("utf-8", "surrogatepass"), "value": value} for name, value in found]

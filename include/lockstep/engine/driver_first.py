@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import LeftToSpark
-from lockstep.core.errors import BadData, Superseded, Unreachable
+from lockstep.core.errors import BadData, Superseded, Unreachable, UnreadableHeaders
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
 from lockstep.engine.reading import reader_of
@@ -108,7 +108,7 @@ class DriverFirst:
         if driver := self._reader(work):
             try:
                 return driver.read(work, sink, partial(self._require_wanted, work))
-            except LeftToSpark:
+            except (LeftToSpark, UnreadableHeaders):
                 self._left = True
         return self._engine().read(work, sink)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
-from lockstep.adapters.kafka.reading import is_past, size_of
+from lockstep.adapters.kafka.reading import headers_of_all, is_past, size_of
 from lockstep.core.records import LAST_STAMP
 from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
@@ -34,7 +34,7 @@ def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:
     if (
         max(map(len, messages), default=0) <= most // 2
         and max(map(len, filter(None, map(Message.key, messages))), default=0) <= most // 2
-        and not any(map(Message.headers, messages))
+        and not any(headers_of_all(messages))
     ):
         return
     for message in messages:
@@ -90,7 +90,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
     values = pa.array(map(Message.value, messages), pa.binary(), size=rows)
     lengths = [pc.fill_null(pc.binary_length(bytes_), 0) for bytes_ in (keys, values)]
     stamps = np.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), np.int64, rows)
-    headers = list(map(Message.headers, messages))
+    headers = headers_of_all(messages)
     sizes = pc.add(*lengths)
     if cut:
         known = sizes.to_pylist()

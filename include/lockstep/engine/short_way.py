@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.errors import ReaderDied, UnreadableHeaders
 from lockstep.core.records import BYTES_COLUMNS, FILE_COLUMN, READ_COLUMNS
 from lockstep.engine.sinks import aside
 from lockstep.engine.sinks.stretches import END, rows_by_stream
@@ -60,7 +61,7 @@ class ShortWay:
         """
         aside.sweep()
         mine = map(self.parts.__getitem__, each_number(numbers))
-        for batch in chain.from_iterable(map(self.records, mine)):
+        for batch in self._read(chain.from_iterable(map(self.records, mine))):
             places, columns = self.decode(batch.column("_value"))
             if len(places) == batch.num_rows:
                 yield self._put(batch, columns)
@@ -73,6 +74,13 @@ class ShortWay:
                 begin = end
         if self.says_end:
             yield pa.RecordBatch.from_pylist([{"_stream": END}], schema=LEFT_SCHEMA)
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the raw records. Raises `ReaderDied` for one that Spark's source alone can read, and which then does."""
+        try:
+            yield from batches
+        except UnreadableHeaders as error:
+            raise ReaderDied(error.message) from None
 
     def _split(self, part: pa.RecordBatch, places: np.ndarray, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if rest := part.num_rows - len(places):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.core.engine import LeftToSpark
+from lockstep.core.errors import UnreadableHeaders
 from lockstep.engine.short_way import as_decoded, each_number
 
 if TYPE_CHECKING:
@@ -48,5 +49,5 @@ class Straight:
             raw = self.records(self.parts[number])
             try:
                 yield from writer.of_part(self.parts[number]).direct(self.decoded(raw))
-            except LeftToSpark:
+            except (LeftToSpark, UnreadableHeaders):
                 yield writer.left(number)

@@ -39,7 +39,8 @@ ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 class RereadRecord(NamedTuple):
     """One record as Kafka has it. `stamp` is in milliseconds, below 0 if there is none.
 
-    A record that is `withheld` comes without its bytes. It is too large, or killed its reader, and is a reject.
+    A record that is `withheld` comes without its bytes. It is too large, or killed its reader, and is a reject. One that
+    `is_open` comes without them, too: this reader cannot read its headers, and Spark can.
     """
 
     partition: int
@@ -50,6 +51,7 @@ class RereadRecord(NamedTuple):
     stamp: int
     withheld: bool = False
     topic: str = ""
+    is_open: bool = False
 
     def without_bytes(self) -> RereadRecord:
         """Returns the record without its bytes, so that nobody decodes it."""
@@ -119,8 +121,8 @@ class SecondReading:
 
     def _judged(self, record: RereadRecord) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
-        if record.withheld:
-            return REJECTED, {}, ()
+        if record.withheld or record.is_open:
+            return (REJECTED, {}, ()) if record.withheld else (UNKNOWN, {}, names)
         try:
             outcome = self._judge(record.key, record.value, headers_json(record.headers))
             if not (outcome.reason or outcome.filtered or outcome.deleted):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import time
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -32,6 +35,25 @@ COMPACTED: dict[str, Any] = {
 @cache  # a client that is gone keeps its answers to itself
 def admin(kafka: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka, "reconnect.backoff.max.ms": 200, "log_level": 0})
+
+
+def send_with_header(kafka: str, topic: str, header: bytes, value: bytes) -> None:
+    """Sends a record with one header of any name to the first partition. Python's own producer takes text alone."""
+    library = ctypes.CDLL(str(next(Path(f"{confluent_kafka.__path__[0]}.libs").glob("librdkafka-*"))))
+    for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_headers_new"):
+        getattr(library, name).restype = ctypes.c_void_p
+    conf, said, size = ctypes.c_void_p(library.rd_kafka_conf_new()), ctypes.create_string_buffer(512), ctypes.c_size_t
+    library.rd_kafka_conf_set(conf, b"bootstrap.servers", kafka.encode(), said, size(512))
+    client = ctypes.c_void_p(library.rd_kafka_new(0, conf, said, size(512)))
+    headers = ctypes.c_void_p(library.rd_kafka_headers_new(size(1)))
+    assert library.rd_kafka_header_add(headers, header, ctypes.c_ssize_t(len(header)), b"v", ctypes.c_ssize_t(1)) == 0
+    tags = {"topic": 1, "partition": 3, "value": 4, "headers": 10, "end": 0}
+    number = {name: ctypes.c_int(tag) for name, tag in tags.items()}
+    sent = (number["topic"], topic.encode(), number["partition"], ctypes.c_int(0))
+    sent += (number["value"], value, size(len(value)), number["headers"], headers, number["end"])
+    assert library.rd_kafka_producev(client, *sent) == 0
+    assert library.rd_kafka_flush(client, 10_000) == 0
+    library.rd_kafka_destroy(client)
 
 
 def records(n: int, start: int = 0) -> list[tuple[str, str]]:

@@ -6,21 +6,25 @@ import json
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import methodcaller
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
 
-from lockstep.core.errors import BadData
+from lockstep.core.errors import BadData, UnreadableHeaders
 from lockstep.core.records import LAST_STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, Message
 
+    Headers = Sequence[tuple[str, Any]] | None
+
 INTERVAL_MS = 1_000
 CLOSE_SECONDS = 5.0
+HEADERS_OF = methodcaller("headers")
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 2**17, 2**22  # bytes
 BYTES_EXPECTED = 512  # of a record
 # A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
@@ -89,9 +93,32 @@ def fetch_size(spans: Iterable[int]) -> dict[str, int]:
     return {"max.partition.fetch.bytes": min(MOST_OF_PARTITION, max(LEAST_OF_PARTITION, size))}
 
 
+def record_headers(message: Message) -> Headers:
+    """Returns a record's headers. Raises `UnreadableHeaders`, with its place, if a name is no UTF-8."""
+    # By `map`, which sees the client's error. A call in Python's own code may go on with a broken list.
+    try:
+        headers: Headers = next(map(HEADERS_OF, (message,)))
+    except (SystemError, UnicodeDecodeError):
+        where = f"{message.topic()}-{message.partition()}: the record at offset {message.offset()}"
+        raise UnreadableHeaders(
+            f"{where} has a header whose name is no UTF-8, which Kafka's client of Python cannot read"
+        ) from None
+    return headers
+
+
+def headers_of_all(messages: Iterable[Message]) -> list[Headers]:
+    """Returns the headers of all records. Raises as `record_headers` does."""
+    try:
+        return list(map(HEADERS_OF, messages))
+    except (SystemError, UnicodeDecodeError):
+        return list(map(record_headers, messages))
+
+
 def size_of(message: Message) -> int:
     """Returns the bytes of a record after decompression: value, key and headers."""
-    headers = sum(len(name.encode(errors="replace")) + len(value or b"") for name, value in message.headers() or ())
+    headers = sum(
+        len(name.encode(errors="replace")) + len(value or b"") for name, value in record_headers(message) or ()
+    )
     return len(message) + len(message.key() or b"") + headers
 
 

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.kafka.login import login_settings
+from lockstep.adapters.kafka.reading import record_headers
 from lockstep.core.errors import Unreachable
 from lockstep.core.feed.relaying import NUMBER_HEADER
 
@@ -50,7 +51,7 @@ def _newest(broker: Broker, view: TopicView, partition: int) -> int | None:
         numbers = [
             int(value)
             for message in broker.records(view.topic, partition, begin, until)
-            for name, value in message.headers() or []
+            for name, value in record_headers(message) or []
             if name == NUMBER_HEADER
         ]
         if numbers:

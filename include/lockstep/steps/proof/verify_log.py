@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.kafka.reading import size_of
+from lockstep.adapters.kafka.reading import record_headers, size_of
+from lockstep.core.errors import UnreadableHeaders
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
 from lockstep.ledger.proof import verify as ledger
@@ -102,9 +103,13 @@ class Log:
 
 def _record(message: Any, most: int) -> RereadRecord:
     where, stamp = (message.partition(), message.offset()), message.timestamp()[1]
-    if size_of(message) > most:
-        return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=message.topic())
-    return RereadRecord(*where, message.key(), message.value(), message.headers(), stamp, topic=message.topic())
+    topic = message.topic()
+    try:
+        if size_of(message) > most:
+            return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=topic)
+        return RereadRecord(*where, message.key(), message.value(), record_headers(message), stamp, topic=topic)
+    except UnreadableHeaders:
+        return RereadRecord(*where, None, None, None, stamp, is_open=True, topic=topic)
 
 
 def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.group import mirrored
+from lockstep.adapters.kafka.reading import record_headers
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.feed.relaying import NUMBER_HEADER
@@ -207,7 +208,7 @@ class TopicRecords:
 
 def _number(message: Any) -> int | None:
     try:
-        return next(int(value) for name, value in message.headers() or [] if name == NUMBER_HEADER)
+        return next(int(value) for name, value in record_headers(message) or [] if name == NUMBER_HEADER)
     except (StopIteration, TypeError, ValueError):
         return None
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.kafka.epochs import milliseconds_of
+from lockstep.adapters.kafka.reading import record_headers
 from lockstep.core.changes.moving import (
     LEAST_MATCHED,
     MOST_COMPARED,
@@ -53,7 +54,7 @@ def prints_of(broker: Broker, where: tuple[str, int], begin: int, end: int) -> I
 
 
 def _print_of(record: Any) -> bytes:
-    return fingerprint(record.key(), record.value(), milliseconds_of(record), record.headers())
+    return fingerprint(record.key(), record.value(), milliseconds_of(record), record_headers(record))
 
 
 def goes_on(

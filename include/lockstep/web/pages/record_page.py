@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 from fastapi.responses import HTMLResponse
 
-from lockstep.core.errors import Refusal, Unreachable
+from lockstep.adapters.kafka.reading import record_headers
+from lockstep.core.errors import Refusal, Unreachable, UnreadableHeaders
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.core.pipeline.targets import asked_key
@@ -170,7 +171,11 @@ def _archived(pipeline: Pipeline, found: Document) -> tuple[ReadableRecord | Non
 def _readable(message: Any) -> ReadableRecord:
     kind, milliseconds = message.timestamp()
     at = datetime.fromtimestamp(milliseconds / 1000, UTC) if kind and 0 <= milliseconds < 2**47 else None
-    headers = tuple((writable(name), _shown(value)) for name, value in (message.headers() or [])[:MOST_HEADERS])
+    try:
+        found = (record_headers(message) or [])[:MOST_HEADERS]
+    except UnreadableHeaders:
+        found = [("a name that is no UTF-8", None)]
+    headers = tuple((writable(name), _shown(value)) for name, value in found)
     return ReadableRecord(at, _shown(message.key()), _shown(message.value()), headers)
 
 
