@@ -6,6 +6,7 @@ import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import psycopg2
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -85,11 +86,12 @@ def stored(conn):
         for table in ("by_text", "by_binary"):
             cur.execute(f"create temp table {table} (number serial, {columns})")
 
-    def store(batch: pa.RecordBatch) -> tuple[list, list]:
+    def store(batch: pa.RecordBatch, *, by_text: bool = True) -> tuple[list, list]:
         names = ", ".join(batch.schema.names)
         with conn, conn.cursor() as cur:
             cur.execute("truncate by_text, by_binary restart identity")
-            cur.copy_expert(f"copy by_text ({names}) from stdin (format csv)", as_text(batch))
+            if by_text:
+                cur.copy_expert(f"copy by_text ({names}) from stdin (format csv)", as_text(batch))
             for file in copy_binary.copy_binary(batch):
                 cur.copy_expert(f"copy by_binary ({names}) from stdin (format binary)", file)
             found = []
@@ -135,6 +137,23 @@ def test_a_batch_that_is_too_large_for_one_piece_comes_in_several(stored, monkey
     assert len(list(copy_binary.copy_binary(batch))) > 5
     by_text, by_binary = stored(batch)
     assert by_binary == by_text
+
+
+@pytest.mark.parametrize(
+    ("type_", "number"),
+    [
+        ("timestamp", -(2**63)),
+        ("timestamp", -9_223_372_036_832_400_000),  # as Debezium writes -infinity
+        ("timestamp", 946_684_800_000_000 - 2**63),
+        ("date", -(2**31)),
+        ("date", 10_957 - 2**31),
+    ],
+)
+def test_a_moment_before_all_of_postgres_is_refused_and_never_another_moment(stored, type_, number):
+    whole = pa.int64() if type_ == "timestamp" else pa.int32()
+    moment = pa.array([number], whole).cast(arrow_type(COLUMNS[type_]))
+    with pytest.raises(psycopg2.DataError, match="out of range"):
+        stored(pa.RecordBatch.from_arrays([moment], names=[COLUMNS[type_].name]), by_text=False)
 
 
 def test_no_rows_are_no_piece():

@@ -18,6 +18,8 @@ COPY_HEAD, COPY_TAIL = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 NULL = -1  # a value's length where there is none
 LENGTH_TYPE = ">i4"
 EPOCH_DAYS, EPOCH_MICROSECONDS = 10_957, 946_684_800_000_000  # from 1970 to 2000, where Postgres begins to count
+# Postgres refuses these. Anything before them would be counted to a moment of the far future, or be minus infinity.
+FIRST_DAY, FIRST_MICROSECOND = np.int32(EPOCH_DAYS + 1 - 2**31), np.int64(EPOCH_MICROSECONDS + 1 - 2**63)
 WORD_DIGITS = 18  # so many always fit into 64 bits
 GROUP = 10_000  # what one digit of a numeric counts to
 GROUP_DIGITS = 4
@@ -90,10 +92,10 @@ def _fields(column: pa.Array) -> Fields:
     if pa.types.is_boolean(type_):
         return [(LENGTH_TYPE, 1), ("i1", column.cast(pa.int8()).to_numpy())]
     if pa.types.is_date32(type_):
-        return [(LENGTH_TYPE, 4), (">i4", column.cast(pa.int32()).to_numpy() - EPOCH_DAYS)]
+        return [(LENGTH_TYPE, 4), (">i4", np.maximum(column.cast(pa.int32()).to_numpy(), FIRST_DAY) - EPOCH_DAYS)]
     if pa.types.is_timestamp(type_):
         microseconds = column.cast(pa.timestamp("us", type_.tz), safe=False).cast(pa.int64()).to_numpy()
-        return [(LENGTH_TYPE, 8), (">i8", microseconds - EPOCH_MICROSECONDS)]
+        return [(LENGTH_TYPE, 8), (">i8", np.maximum(microseconds, FIRST_MICROSECOND) - EPOCH_MICROSECONDS)]
     if pa.types.is_signed_integer(type_) or pa.types.is_floating(type_):
         values = column.to_numpy()
         return [(LENGTH_TYPE, values.itemsize), (values.dtype.newbyteorder(">").str, values)]
