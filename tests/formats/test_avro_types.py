@@ -147,6 +147,38 @@ def test_the_words_for_both_types_are_those_of_their_languages():
         )
 
 
+BENT = [
+    (ENUM, "string", b"\x01", "symbol -1 of an enum of 2"),
+    (["null", STRING], "string", b"\x01\x02x", "branch -1 of a union of 2"),
+    ([INT, "null"], "int", b"\x03\x0e", "branch -2 of a union of 2"),
+    ({"type": "array", "items": ["null", INT]}, "string", b"\x02\x01\x0a\x00", "branch -1 of a union of 2"),
+    (LONG, "bigint", b"\xff" * 9 + b"\x03", "a number of more than 64 bits"),
+    ("boolean", "boolean", b"\x02", "a boolean of 2"),
+    ({"type": "int", "logicalType": "time-millis"}, "string", b"\x01", "-1 is no time of a day"),
+    ({"type": "long", "logicalType": "time-micros"}, "string", b"\x01", "-1 is no time of a day"),
+]
+
+
+@pytest.mark.parametrize(("writers", "column", "body", "why"), BENT, ids=[why for *_, why in BENT])
+def test_bytes_that_fastavro_bends_into_a_value_are_a_reject(writers, column, body, why):
+    format_ = Avro(f"c {column}")
+    pipeline = Pipeline("p", "t", format_, Append("public.p"))
+    decoder = Decoder(pipeline, format_, Known(a_record(("c", writers))))  # type: ignore[arg-type]
+    assert (
+        decoder(None, b"\x00\x00\x00\x00\x01" + body, None).reason
+        == f"does not decode by schema id 1: ValueError: {why}"
+    )
+
+
+def test_a_record_in_another_form_than_our_own_is_taken():
+    """An array in blocks with their sizes, and a number in more bytes than it needs."""
+    format_ = Avro("c string, n bigint")
+    schema = a_record(("c", {"type": "array", "items": INT}), ("n", LONG))
+    decoder = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Known(schema))  # type: ignore[arg-type]
+    outcome = decoder(None, b"\x00\x00\x00\x00\x01" + b"\x01\x02\x02\x02\x04\x00" + b"\x82\x00", None)
+    assert outcome.values == {"c": "[1,2]", "n": 1}
+
+
 def a_decimal(precision: int, scale: int):
     bound = 10**precision - 1
     return st.integers(-bound, bound).map(lambda n: Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -scale)))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 FIXED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 LENGTH_BITS = 63  # a longer varint is no length of anything
 UNION = "union"
+INT_BITS = 32
+INT_END = 1 << INT_BITS - 1
 VALUES_A_BYTE = 4  # of an ordinary schema: a field that may be null is a union and a value in one byte
 
 
@@ -127,10 +129,12 @@ class Walk:
         self._values += 1
         if self._values > self._limits.values:
             raise ValueError(f"holds more than {self._limits.values} values, which is the limit")
+        if kind == "boolean" and self._body[self._at : self._at + 1] > b"\x01":
+            raise ValueError(f"a boolean of {self._body[self._at]}")
         if kind in FIXED_SIZES:
             self._pass(FIXED_SIZES[kind])
         elif kind in {"int", "long", "enum"}:
-            self._number()
+            self._fits(kind, type_, self._number())
         elif kind in {"bytes", "string", "fixed"}:
             self._pass(int(type_["size"]) if kind == "fixed" else self._number())
         else:
@@ -151,6 +155,12 @@ class Walk:
                 self._blocks(type_, kind, self._deeper(depth))
             case _:
                 self.over(self._named[kind], depth)
+
+    def _fits(self, kind: str, type_: Any, number: int) -> None:
+        if kind == "enum" and not 0 <= number < len(type_["symbols"]):
+            raise ValueError(f"symbol {number} of an enum of {len(type_['symbols'])}")
+        if kind == "int" and not -INT_END <= number < INT_END:
+            raise ValueError(f"an int of {number}")
 
     def _deeper(self, depth: int) -> int:
         if depth >= self._limits.depth:
@@ -177,6 +187,8 @@ class Walk:
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:  # noqa: PLR2004 - Avro's sign that it is the last byte
+                if value >> 2 * INT_BITS:
+                    raise ValueError("a number of more than 64 bits")
                 return (value >> 1) ^ -(value & 1)
 
     def _pass(self, size: int) -> None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from fastavro import parse_schema, schemaless_reader
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.read import LOGICAL_READERS
 
 from lockstep.core.formats.registered import HEAD_BYTES
@@ -17,12 +17,14 @@ from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.registered import WritersById
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from datetime import time
 
     from lockstep.core.pipeline.limits import RecordLimits
 
 MOST_DIGITS = 4_000  # of a decimal: making digits of bytes costs the square of their number
 BITS_A_DIGIT = 3.33
+MILLIS_A_DAY = 86_400_000
 SLACK_BYTES = 9  # so few more are still counted in digits
 JSON_A_LEVEL = 4  # levels of a schema's JSON in one of its records, at most
 
@@ -42,14 +44,32 @@ class WriterSchema:
         body = BytesIO(record[HEAD_BYTES:])
         try:
             # The decoder is C, and crashes on values that are nested too deep.
-            if self.is_open or VALUES_A_BYTE * len(record) > self.limits.values:
-                Walk(record[HEAD_BYTES:], self.named, self.limits).over(self.schema)
+            walked = self.is_open or VALUES_A_BYTE * len(record) > self.limits.values
+            if walked:
+                self._walk(record)
             value = schemaless_reader(body, self.schema, None)
+            if not walked and not self._is_written(value, record):
+                self._walk(record)
         except Exception as error:  # noqa: BLE001 - bytes that are no Avro make fastavro raise whatever it stumbles over
             raise ValueError(f"does not decode by schema id {self.schema_id}: {_told(error)}") from None
         if body.read(1):
             raise ValueError(f"does not decode by schema id {self.schema_id}: bytes follow the record")
         return value
+
+    def _is_written(self, value: Any, record: bytes) -> bool:
+        """Returns True if the value is written as this record. The decoder is lenient: it cuts numbers, and counts back.
+
+        What it would write again byte for byte holds nothing of that kind. All else is walked.
+        """
+        out = BytesIO()
+        try:
+            schemaless_writer(out, self.schema, value)
+        except Exception:  # noqa: BLE001 - a value that the writer does not take is looked at, as every other
+            return False
+        return out.getvalue() == record[HEAD_BYTES:]
+
+    def _walk(self, record: bytes) -> None:
+        Walk(record[HEAD_BYTES:], self.named, self.limits).over(self.schema)
 
     @property
     def fields(self) -> dict[str, Any] | None:
@@ -120,9 +140,22 @@ def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None)
     return Decimal((sign, digits, -writer_schema.get("scale", 0)))
 
 
+def _time_of_day(read: Callable[..., time], parts: int) -> Callable[..., time]:
+    """Returns a reader of times of day of so many parts. fastavro's own takes the parts of a second of one below zero."""
+
+    def time_of_day(data: int, writer_schema: Any = None, reader_schema: Any = None) -> time:
+        if not 0 <= data < parts:
+            raise ValueError(f"{data} is no time of a day")
+        return read(data, writer_schema, reader_schema)
+
+    return time_of_day
+
+
 def _as_it_stands(data: Any, _writer_schema: Any = None, _reader_schema: Any = None) -> Any:
     return data
 
 
 LOGICAL_READERS["bytes-decimal"] = LOGICAL_READERS["fixed-decimal"] = _decimal
 LOGICAL_READERS["string-uuid"] = _as_it_stands
+for _kind, _parts in (("int-time-millis", MILLIS_A_DAY), ("long-time-micros", 1_000 * MILLIS_A_DAY)):
+    LOGICAL_READERS[_kind] = _time_of_day(LOGICAL_READERS[_kind], _parts)
