@@ -10,7 +10,7 @@ from operator import methodcaller
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
 
 from lockstep.core.errors import BadData, UnreadableHeaders
 from lockstep.core.records import LAST_STAMP
@@ -18,7 +18,7 @@ from lockstep.core.records import LAST_STAMP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Consumer
 
     Headers = Sequence[tuple[str, Any]] | None
 
@@ -109,7 +109,7 @@ def record_headers(message: Message) -> Headers:
 def headers_of_all(messages: Iterable[Message]) -> list[Headers]:
     """Returns the headers of all records. Raises as `record_headers` does."""
     try:
-        return list(map(HEADERS_OF, messages))
+        return list(map(Message.headers, messages))
     except (SystemError, UnicodeDecodeError):
         return list(map(record_headers, messages))
 
