@@ -110,8 +110,8 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
 def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline, *, is_former: bool) -> dict[int, int]:
     """Opens the receiver's streams at the giver's positions, if it reads the same topic.
 
-    A receiver that has streams keeps its positions, unless it is a former owner, which the giver has read on for. Streams
-    are of another incarnation than the log's first: the giver has read what lies below, and no fill may read it again.
+    A receiver with streams keeps its positions, unless it is a former owner. The streams are of another incarnation than
+    the log's first. The giver has read what lies below, and no fill may read it again.
     """
     given: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
     own = open_streams(cur, receiver.name)

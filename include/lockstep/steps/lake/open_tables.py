@@ -59,7 +59,7 @@ def open_tables(
 def foreign_state(last: Any, opened: LakeTable) -> str | None:
     """Says how another writer has put the table into a state that the last commit has not led to. None if nobody has.
 
-    Where a pipeline has ended, its table may be made again.
+    The table of a pipeline that has ended may be made again.
     """
     from lockstep.adapters.iceberg.history import was_taken_back  # noqa: PLC0415 - few pipelines have a lake table
 
