@@ -187,8 +187,8 @@ MUTANTS = [
         f"{GONE}[accumulate]",
         Edit(
             "targets/proof/accumulated.sql",
-            "u.rows <> coalesce(c.rows, 0) + coalesce(x.rows, 0)",
-            "u.rows <> coalesce(c.rows, 0)",
+            "coalesce(p.rows, u.rows) <> coalesce(c.rows, 0) + coalesce(x.rows, 0)",
+            "coalesce(p.rows, u.rows) <> coalesce(c.rows, 0)",
         ),
         long=True,
     ),

@@ -49,9 +49,9 @@ def send_with_header(kafka: str, topic: str, header: bytes, value: bytes) -> Non
     assert library.rd_kafka_header_add(headers, header, ctypes.c_ssize_t(len(header)), b"v", ctypes.c_ssize_t(1)) == 0
     tags = {"topic": 1, "partition": 3, "value": 4, "headers": 10, "end": 0}
     number = {name: ctypes.c_int(tag) for name, tag in tags.items()}
-    sent = (number["topic"], topic.encode(), number["partition"], ctypes.c_int(0))
-    sent += (number["value"], value, size(len(value)), number["headers"], headers, number["end"])
-    assert library.rd_kafka_producev(client, *sent) == 0
+    where = (number["topic"], topic.encode(), number["partition"], ctypes.c_int(0))
+    what = (number["value"], value, size(len(value)), number["headers"], headers, number["end"])
+    assert library.rd_kafka_producev(client, *where, *what) == 0
     assert library.rd_kafka_flush(client, 10_000) == 0
     library.rd_kafka_destroy(client)
 
