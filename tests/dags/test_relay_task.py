@@ -15,7 +15,9 @@ from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipExc
 from lockstep.airflow import dags_for, relay
 from lockstep.airflow.dag import door_of
 from lockstep.airflow.door import as_airflow_errors
+from lockstep.core.changes.person import Person
 from lockstep.core.pipeline.definition import Append, Avro, Feed, Json, Pipeline, Send, Topic, Upsert
+from lockstep.steps.feed.relay import restart
 from support.fakes.asset_events import AssetEvents
 from support.servers.servers import make_topic
 
@@ -122,6 +124,17 @@ def test_what_a_try_has_sent_that_died_is_told_by_the_next_one(sends, produce):
     assert here.relay() == 30, "the command sends, and tells Airflow nothing"
     more(20)
     assert send() == [{"first": 0, "last": 149}, {"first": 150, "last": 199}]
+    with pytest.raises(AirflowSkipException, match="nothing waits to be sent"):
+        send()
+
+
+def test_what_a_relay_sends_once_more_by_a_decision_is_told_once_more(sends):
+    here, send = sends
+    here.drain()
+    send()
+    pipeline = here.folder.pipeline
+    restart(here.at, pipeline, pipeline.first, "host/1/1", 100, Person("ada", "a new consumer"))
+    assert send() == [{"first": 0, "last": 149}, {"first": 100, "last": 149}]
     with pytest.raises(AirflowSkipException, match="nothing waits to be sent"):
         send()
 
