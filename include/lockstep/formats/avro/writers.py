@@ -141,7 +141,10 @@ def _decimal(data: bytes, writer_schema: Any = None, _reader_schema: Any = None)
 
 
 def _time_of_day(read: Callable[..., time], parts: int) -> Callable[..., time]:
-    """Returns a reader of times of day of so many parts. fastavro's own takes the parts of a second of one below zero."""
+    """Returns a reader of times of day of so many parts.
+
+    That of fastavro takes a time below zero for the parts of a second.
+    """
 
     def time_of_day(data: int, writer_schema: Any = None, reader_schema: Any = None) -> time:
         if not 0 <= data < parts:
