@@ -59,7 +59,7 @@ class WriterSchema:
     def _is_written(self, value: Any, record: bytes) -> bool:
         """Returns True if the value is written as this record. The decoder is lenient: it cuts numbers, and counts back.
 
-        What it would write again byte for byte holds nothing of that kind. All else is walked.
+        A value that it would write again byte for byte holds nothing of that kind. All others are walked.
         """
         out = BytesIO()
         try:
