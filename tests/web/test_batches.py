@@ -17,6 +17,7 @@ from lockstep.steps.batch.plan import plan
 from lockstep.steps.batch.stage import stage
 from lockstep.targets.stores.stores import results_of
 from stores.conftest import warehouse  # noqa: F401 - a fixture
+from support.scenes.here import into_two
 from web.answers import said
 
 
@@ -31,6 +32,15 @@ def test_a_batch_shows_the_lease_and_the_code_of_its_attempt_and_who_asked_for_i
     assert "given back" in words
     assert "process a reader of the tests" in words
     assert f"{hash_} {code}" in words
+
+
+def test_a_batch_of_several_targets_says_what_each_table_got(pages, drill):
+    here = into_two(drill)
+    with closing(here.at):
+        here.run()
+    words = said(pages("/dags/drill/batches/1"))
+    assert "public.drill: 150 inserted. public.newest: 150 inserted." in words
+    assert "left as it was" not in words
 
 
 def test_an_attempt_of_a_command_line_is_named_by_its_process_and_its_host(pages, here):

@@ -131,6 +131,11 @@ def _spans(batch: Document, now: datetime) -> list[dict[str, Any]]:
 
 
 def _effect(effect: Document) -> str:
-    """Describes the target's effect in words."""
+    """Describes in words what the target did. Several targets have an effect each, by table."""
+    each = effect if all(isinstance(its, dict) for its in effect.values()) else {"The target": effect}
+    return " ".join(_effect_of(table, its) for table, its in each.items())
+
+
+def _effect_of(table: str, effect: Document) -> str:
     said = [f"{count:,} {what}" for what, count in effect.items() if isinstance(count, int) and count]
-    return f"The target: {', '.join(said)}." if said else "The target was left as it was."
+    return f"{table}: {', '.join(said)}." if said else f"{table} was left as it was."
