@@ -10,9 +10,10 @@ from psycopg2 import sql
 from psycopg2.extras import execute_values
 
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.targets import History
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
-from lockstep.ledger.staging.staged import staging
+from lockstep.ledger.staging.staged import staged_records, staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +49,7 @@ def insert_target_rows(
             rows[place, line.stream_id] += count
     counted: dict[tuple[int, int], tuple[int, int | None]]
     if found is None:
-        each = [_records(cur, attempt, tasks, place) for place in range(len(targets))]
+        each = [_records(cur, attempt, tasks, place, target) for place, target in enumerate(targets)]
         counted = {(place, stream): (each[place].get(stream, 0), None) for place, stream in rows}
     else:
         counted = {where: (found[where].rows, found[where].offsets) if where in found else (0, 0) for where in rows}
@@ -108,8 +109,11 @@ def _require_staged(
             )
 
 
-def _records(cur: cursor, attempt: AttemptId, tasks: Sequence[int], place: int) -> dict[int, int]:
-    cur.execute(sql.SQL(Q["records_of_target"]).format(table=staging(attempt, place)), {"tasks": list(tasks)})
+def _records(cur: cursor, attempt: AttemptId, tasks: Sequence[int], place: int, target: Target) -> dict[int, int]:
+    """Counts the records with rows for the target, per stream. A tombstone counts where it becomes a version."""
+    if not isinstance(target, History):
+        return staged_records(cur, attempt, tasks, (place,))
+    cur.execute(sql.SQL(Q["staged_versions"]).format(table=staging(attempt, place)), {"tasks": list(tasks)})
     return {row.stream_id: row.records for row in every(cur)}
 
 

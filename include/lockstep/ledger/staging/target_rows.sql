@@ -2,8 +2,8 @@
 -- What the winners have staged for each target, streams without a row included.
 insert into lockstep.target_rows (batch_id, token, place, target, stream_id, rows, records, offsets) values %s
 
--- name: records_of_target
--- How many records have a row of these tasks for a target, per stream. A tombstone is a row of each target that it reaches.
+-- name: staged_versions
+-- How many records have a version among these tasks' rows of a history, per stream. A tombstone has one, too.
 select t._stream as stream_id, count(distinct t._offset) as records
 from {table} t where t._task = any(%(tasks)s) and t._reason is null group by t._stream
 
