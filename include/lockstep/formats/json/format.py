@@ -17,10 +17,10 @@ from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
 from lockstep.formats.json.literals import (
     BELOW_MICROS,
     WRITTEN_MOMENTS,
+    literals,
     loses_digits,
     needs_literals,
     read_exactly,
-    reader,
 )
 from lockstep.formats.json.rest import gatherer
 from lockstep.formats.tombstones import key_as, why_no_key
@@ -62,9 +62,8 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Reg
     raw = raw.withColumn("_parsed", F.from_json("_text", f"{schema}, `{CORRUPT}` string", OPTIONS))
     if exact := read_exactly(format_.declared):
         raw = raw.withColumn("_doubt", needs_literals(exact))
-        types = ", ".join(["fault string", *(f"`{column.name}_` string" for column in exact)])
         valid = F.when(F.col("_doubt") & F.is_valid_utf8("_text"), F.col("_text"))
-        raw = raw.withColumn("_literals", F.udf(reader(exact), types, useArrow=True)(valid))
+        raw = raw.withColumn("_literals", literals(exact, valid))
     if format_.rest is not None:
         gather = gatherer(frozenset(column.name for column in format_.declared))
         valid = F.when(F.is_valid_utf8("_text"), F.col("_text"))

@@ -13,6 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.core.pipeline.columns import digits
@@ -34,6 +35,7 @@ PLAIN_WHOLE = r"^-?[0-9]{1,38}\z"
 PLAIN_FRACTION = r"^-?[0-9]{1,16}\.[0-9]{1,17}\z"
 PLAIN_ZERO = r"^-?0*\.0*\z"
 BEYOND_DOUBLE = r"[0-9.]{17}"  # so many may be more than a double holds
+LONG_NUMBER = r"^\s*:\s*-?[0-9.]{17}"
 TINY_POWER = "[eE]-"  # of an exponent that a double may not hold
 HALF_PAIR = r"\\u[dD][89a-fA-F]"
 # A text as Jackson writes a number with a fraction or an exponent, or what may have such numbers in it.
@@ -80,9 +82,42 @@ def needs_literals(columns: Sequence[Declared]) -> Column:
         if column.type == "string":
             doubts.append(value.rlike(MAYBE_NUMBER) | (F.contains(value, F.lit("?")) & text.rlike(HALF_PAIR)))
             continue
-        is_rounded = text.rlike(BEYOND_DOUBLE) | (value.rlike(PLAIN_ZERO) & text.rlike(TINY_POWER))
+        is_rounded = _is_long(text, column.name) | (value.rlike(PLAIN_ZERO) & text.rlike(TINY_POWER))
         doubts.append(~(value.rlike(PLAIN_WHOLE) | (value.rlike(PLAIN_FRACTION) & ~is_rounded)))
     return F.coalesce(reduce(or_, [F.coalesce(each, F.lit(False)) for each in doubts]), F.lit(False))  # noqa: FBT003
+
+
+def _is_long(text: Column, name: str) -> Column:
+    """Returns True for a record whose number of this name may have more digits than a double holds.
+
+    Looks behind the name where it stands once, because a search through all of the text takes ten times as long.
+    """
+    named = f'"{name}"'
+    before, behind = F.substring_index(text, named, 1), F.substring_index(text, named, -1)
+    size = F.octet_length(before) + len(named.encode()) + F.octet_length(behind)
+    is_plain = (size == F.octet_length(text)) & ~F.contains(text, F.lit("\\"))
+    return F.when(is_plain, behind.rlike(LONG_NUMBER)).otherwise(text.rlike(BEYOND_DOUBLE))
+
+
+def literals(columns: Sequence[Declared], texts: Column) -> Column:
+    """Returns, for texts of records, a struct of a fault and the values of these columns as text. Null for no text.
+
+    Few records have a text here, and Python looks at those alone. PySpark 4.0 calls it for each record.
+    """
+    types = ", ".join(["fault string", *(f"`{column.name}_` string" for column in columns)])
+    read = reader(columns)
+    if not hasattr(F, "arrow_udf"):
+        return F.udf(read, types, useArrow=True)(texts)
+    fields = pa.struct([("fault", pa.string()), *((f"{column.name}_", pa.string()) for column in columns)])
+
+    def of_all(texts: pa.Array) -> pa.Array:
+        if texts.null_count == len(texts):
+            return pa.nulls(len(texts), fields)
+        names = [field.name for field in fields]
+        found = (None if text is None else dict(zip(names, read(text), strict=True)) for text in texts.to_pylist())
+        return pa.array(found, fields, size=len(texts))
+
+    return F.arrow_udf(of_all, types)(texts)
 
 
 def reader(columns: Sequence[Declared]) -> Read:
