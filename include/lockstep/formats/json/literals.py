@@ -90,7 +90,7 @@ def needs_literals(columns: Sequence[Declared]) -> Column:
 def _is_long(text: Column, name: str) -> Column:
     """Returns True for a record whose number of this name may have more digits than a double holds.
 
-    Looks behind the name where it stands once, because a search through all of the text takes ten times as long.
+    Looks behind the name where it stands once. A search through all of the text takes twice as long.
     """
     named = f'"{name}"'
     before, behind = F.substring_index(text, named, 1), F.substring_index(text, named, -1)
@@ -106,18 +106,21 @@ def literals(columns: Sequence[Declared], texts: Column) -> Column:
     """
     types = ", ".join(["fault string", *(f"`{column.name}_` string" for column in columns)])
     read = reader(columns)
+    found: Column
     if not hasattr(F, "arrow_udf"):
-        return F.udf(read, types, useArrow=True)(texts)
+        found = F.udf(read, types, useArrow=True)(texts)
+        return found
     fields = pa.struct([("fault", pa.string()), *((f"{column.name}_", pa.string()) for column in columns)])
 
     def of_all(texts: pa.Array) -> pa.Array:
         if texts.null_count == len(texts):
             return pa.nulls(len(texts), fields)
         names = [field.name for field in fields]
-        found = (None if text is None else dict(zip(names, read(text), strict=True)) for text in texts.to_pylist())
-        return pa.array(found, fields, size=len(texts))
+        rows = (None if text is None else dict(zip(names, read(text), strict=True)) for text in texts.to_pylist())
+        return pa.array(rows, fields, size=len(texts))
 
-    return F.arrow_udf(of_all, types)(texts)
+    found = F.arrow_udf(of_all, types)(texts)
+    return found
 
 
 def reader(columns: Sequence[Declared]) -> Read:
@@ -125,7 +128,7 @@ def reader(columns: Sequence[Declared]) -> Read:
     read = [(column.name, _text if column.type == "string" else _decimal(column)) for column in columns]
     nothing = (None,) * (1 + len(columns))
 
-    def literals(text: str | None) -> tuple[str | None, ...]:
+    def read_text(text: str | None) -> tuple[str | None, ...]:
         if text is None:
             return nothing
         try:
@@ -142,7 +145,7 @@ def reader(columns: Sequence[Declared]) -> Read:
                 return (said if said.startswith("column ") else f"column {name}: {said}", *nothing[1:])
         return (None, *values)
 
-    return literals
+    return read_text
 
 
 def _decimal(column: Declared) -> Callable[[str], str]:
