@@ -114,12 +114,14 @@ def _refuse_backward(
     for stream in streams:
         at, position, goal = stream.topic_partition, positions[stream.stream_id], goals[stream.partition]
         if goal < position:
+            named, begin = f"{pipeline.name}{pipeline.topic_option(at.topic)}", f"{at.partition}:{goal}"
             # A batch's offsets are replayed. Offsets that no batch has are filled.
-            first = StreamRange(stream.stream_id, OffsetRange(at, goal, goal + 1))
-            again = "replay" if segments_within(cur, first) else "fill"
+            is_a_batchs = segments_within(cur, StreamRange(stream.stream_id, OffsetRange(at, goal, goal + 1)))
             raise Refusal(
                 f"{at}: the position is {position}, and skip only goes forward",
-                next_command=f"lockstep {again} {pipeline.name}{pipeline.topic_option(at.topic)} --from {at.partition}:{goal}",
+                next_command=f"lockstep replay {named} --from {begin}"
+                if is_a_batchs
+                else f"lockstep fill {named} --from {begin}",
             )
 
 
