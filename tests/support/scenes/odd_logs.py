@@ -132,6 +132,7 @@ def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
             return False
 
     until(made, "the old topic would not go")
+    admin.cache_clear()  # behind a restart of the broker, a client takes the new topic's leader epoch for an old one
     until(answers, "the new topic was not heard of")
 
 
