@@ -8,6 +8,7 @@ from importlib.resources import files
 
 import psycopg2
 import pytest
+from psycopg2.extras import NamedTupleCursor
 
 from lockstep.adapters.postgres import transaction
 from lockstep.core.health.catalog import FUNCTIONS
@@ -76,7 +77,7 @@ def admin(database, postgres):
     """Runs statements in the test's database as the superuser."""
     with closing(psycopg2.connect(re.sub(r"/\w+$", database[database.rindex("/") :], postgres))) as conn:
         conn.autocommit = True
-        yield conn.cursor().execute
+        yield conn.cursor(cursor_factory=NamedTupleCursor).execute
 
 
 @pytest.fixture
@@ -146,12 +147,14 @@ def test_a_functions_other_body_or_path_is_named(admin, deviating):
 
 
 def test_a_role_of_a_run_that_joins_another_is_named(admin, deviating):
+    cur = admin.__self__
+    cur.connection.autocommit = False  # roles are the whole cluster's: other tests must not see this one's
     admin("grant lockstep_owner to lockstep_planner")
-    try:
-        (each,) = deviating()
-        assert str(each) == "member lockstep_planner of lockstep_owner is no migration's: member"
-        assert not each.is_harmless
-        assert each.remedy == "revoke lockstep_owner from lockstep_planner"
-    finally:
-        admin("revoke lockstep_owner from lockstep_planner")  # the whole cluster's
+    (each,) = catalog.deviating(cur)
+    assert str(each) == "member lockstep_planner of lockstep_owner is no migration's: member"
+    assert not each.is_harmless
+    assert each.remedy == "revoke lockstep_owner from lockstep_planner"
+    admin(each.remedy)
+    assert catalog.deviating(cur) == []
+    cur.connection.rollback()
     assert deviating() == []
