@@ -22,6 +22,7 @@ def test_each_keys_newest_value_is_left_and_a_tombstone_leaves_none():
 def test_rows_are_the_same_whoever_wrote_their_numbers_and_moments():
     ours = {"_stream": 1, "_offset": 2, "_ordinal": 0, "_batch": 3}
     assert same_rows([SENT], [ROW | ours])
+    assert same_rows([SENT], [ROW | ours | {"revenue": "12.50"}])  # of a numeric without a length
     assert same_rows([], [])
 
 
@@ -29,6 +30,7 @@ def test_rows_are_the_same_whoever_wrote_their_numbers_and_moments():
     "other",
     [
         {"revenue": Decimal("12.51")},
+        {"revenue": "12.51"},
         {"sales": 4},
         {"shop": "South"},
         {"window_start": "2026-05-01T13:00:00Z"},

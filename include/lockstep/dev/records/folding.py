@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +17,7 @@ from lockstep.dev.records.topics import PATIENCE_SECONDS, client
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+NUMBER_AS_TEXT = re.compile(r"-?\d+(?:\.\d+)?")
 UNSENT_COLUMNS = ("_stream", "_offset", "_ordinal", "_batch")  # columns of the table that are not sent
 
 
@@ -69,7 +71,9 @@ def _comparable(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns numbers and moments as such, and anything else as it is."""
+    """Returns numbers and moments as such, and anything else as it is. A number of any length stands as text in JSON."""
+    if isinstance(value, str) and NUMBER_AS_TEXT.fullmatch(value):
+        value = Decimal(value)
     if isinstance(value, int | float | Decimal):
         return Decimal(str(value)).normalize() if not isinstance(value, bool) else value
     try:
