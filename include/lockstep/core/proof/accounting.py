@@ -93,6 +93,13 @@ def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:
     return rejected > REJECTS_ALWAYS_TAKEN and rejected > max_share * delivered
 
 
+def rejects_told(rejected: int, delivered: int, max_share: float, violators: int = 0) -> str:
+    """Says that too many records were rejected, `violators` of them by an expectation."""
+    by = f" ({violators} of them by an expectation)" if violators else ""
+    found = f"{rejected} of {delivered} records were rejected{by}"
+    return f"{found}, more than max_reject_share {max_share:.0%}: is the schema right?"
+
+
 def counted_once(lines: Sequence[ManifestLine], records: Mapping[int, int]) -> tuple[ManifestLine, ...]:
     """Adds each stream's records to its first line.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.violations import Judgement, reasons_of
-from lockstep.core.proof.accounting import too_many_rejects
+from lockstep.core.proof.accounting import rejects_told, too_many_rejects
 from lockstep.core.states import CommitUnit
 from lockstep.faults import reach
 from lockstep.ledger.batch import attempts, ranges, results
@@ -186,10 +186,7 @@ def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> l
     share = folder.pipeline.max_reject_share
     if not too_many_rejects(rejected, delivered, share):
         return []
-    by = f" ({violators} of them by an expectation)" if violators else ""
-    return [
-        f"{rejected} of {delivered} records were rejected{by}, more than max_reject_share {share:.0%}: is the schema right?"
-    ]
+    return [rejects_told(rejected, delivered, share, violators)]
 
 
 def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId, hidden: HiddenRows | None) -> Judgement:

@@ -9,7 +9,7 @@ from lockstep.core.engine import RangeOutcome
 from lockstep.core.errors import BadData, CoverageMoved, LockTimeout
 from lockstep.core.pipeline.definition import Append
 from lockstep.core.pipeline.formats import is_marked
-from lockstep.core.proof.accounting import suppressed, too_many_rejects
+from lockstep.core.proof.accounting import rejects_told, suppressed, too_many_rejects
 from lockstep.core.states import Lane, RangeEnd
 from lockstep.faults import reach
 from lockstep.ledger.batch import commit as ledger
@@ -198,10 +198,9 @@ class RangeCommits:
     def _refuse_too_many(self, item: StreamRange, line: ManifestLine) -> None:
         share = self._task.pipeline.max_reject_share
         if too_many_rejects(line.rejected, line.delivered, share):
+            told = rejects_told(line.rejected, line.delivered, share)
             raise BadData(
-                f"{self._task.pipeline.name}: {item.offsets}: {line.rejected} of {line.delivered} records were rejected, "
-                f"more than max_reject_share {share:.0%}: is the schema right?",
-                values="\n".join(self._reasons(item.stream_id)),
+                f"{self._task.pipeline.name}: {item.offsets}: {told}", values="\n".join(self._reasons(item.stream_id))
             )
 
     def _reasons(self, stream_id: int) -> list[str]:
