@@ -41,7 +41,6 @@ OPTIONS = {
     "allowNonNumericNumbers": "false",
     "allowSingleQuotes": "false",
 }
-WHITESPACE = r" \t\r\n"
 NAME_LENGTH = 100  # as much of a field's name as a reason repeats
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 
@@ -69,9 +68,12 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Reg
         valid = F.when(F.is_valid_utf8("_text"), F.col("_text"))
         raw = raw.withColumn("_gathered", F.udf(gather, "text string, fault string", useArrow=True)(valid))
     deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
+    # Each a column of its own, so that Spark casts a text once and not wherever a reason or a value needs it.
+    raw = raw.withColumns({_cast(column): _made(column) for column in format_.declared if _is_cast(column)})
     judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline, format_))
     values = [_value(c, pipeline, format_).alias(c.name) for c in format_.columns]
-    return judged.select(*[F.col(name) for name in judged.columns if name not in PASSING], *values)
+    passing = PASSING | set(map(_cast, format_.declared))
+    return judged.select(*[F.col(name) for name in judged.columns if name not in passing], *values)
 
 
 def _reason(pipeline: Pipeline, format_: Json) -> Column:
@@ -135,13 +137,13 @@ def _ends_once(text: Column) -> Column:
     It is if the first closing brace is the last character, or if the text is one element before ours. Our own is
     random: a text that closes our brackets early cannot know what must follow.
     """
-    trimmed = F.expr(f"trim(trailing '{WHITESPACE}' from _text)")
+    size, before = F.octet_length(text), F.octet_length(F.substring_index(text, "}", 1))
     own = secrets.token_hex(8)
     wrapped = F.concat(F.lit("["), text, F.lit(f', "{own}"]'))
     alone = F.json_array_length(wrapped).eqNullSafe(F.lit(2)) & F.get_json_object(wrapped, "$[1]").eqNullSafe(
         F.lit(own)
     )
-    return (F.instr(text, "}") == F.length(trimmed)) | alone
+    return (F.endswith(text, F.lit("}")) & (before == size - 1)) | alone
 
 
 def _misfits(column: Declared) -> list[tuple[Column, str]]:
@@ -149,13 +151,13 @@ def _misfits(column: Declared) -> list[tuple[Column, str]]:
     if column.type == "string":
         return [(F.contains(value, F.lit(NUL)), NUL_REASON)]
     if column.type.startswith("decimal"):
-        lost = value.try_cast(column.type).isNull() | loses_digits(value, column.type)
+        lost = F.col(_cast(column)).isNull() | loses_digits(value, column.type)
         return [(value.isNotNull() & ~F.col("_doubt") & lost, f"does not fit {column.type}")]
     if column.type in {"float", "double"}:
         infinite = F.isnan(value) | (F.abs(value) == F.lit(float("inf")))
         return [(infinite, "not a finite number")]
     if column.type in {"date", "timestamp"}:
-        cast = value.try_cast(column.type)
+        cast = F.col(_cast(column))
         limits = F.lit(FIRST_MOMENT).cast("timestamp"), F.lit(LAST_MOMENT).cast("timestamp")
         is_none = value.isNotNull() & (cast.isNull() | ~value.rlike(WRITTEN_MOMENTS[column.type]))
         return [
@@ -170,10 +172,7 @@ def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
     if column.name == format_.rest:
         parsed = F.col("_gathered.text")
     else:
-        parsed = F.col(f"_parsed.{column.name}")
-        if read_exactly((column,)):
-            parsed = F.when(F.col("_doubt"), F.col(f"_literals.{column.name}_")).otherwise(parsed)
-        parsed = parsed.try_cast(column.type)
+        parsed = F.col(_cast(column)) if _is_cast(column) else _made(column)
     if column.name == format_.key and pipeline.takes_tombstones:
         parsed = F.when(F.col("_deleted"), key_as(column.type, PLAIN_KEY if format_.registry else "_key")).otherwise(
             parsed
@@ -181,6 +180,23 @@ def _value(column: Declared, pipeline: Pipeline, format_: Json) -> Column:
     return F.when(F.col("_reason").isNull(), parsed)
 
 
+def _made(column: Declared) -> Column:
+    """Returns the column's value, cast from text where Spark's parser has left it as text."""
+    parsed = F.col(f"_parsed.{column.name}")
+    if read_exactly((column,)):
+        parsed = F.when(F.col("_doubt"), F.col(f"_literals.{column.name}_")).otherwise(parsed)
+    return parsed.try_cast(column.type)
+
+
+def _cast(column: Declared) -> str:
+    """Returns the name of a column's value before it is judged, which no column of a definition has."""
+    return f"${column.name}"
+
+
+def _is_cast(column: Declared) -> bool:
+    return column.type in WRITTEN_MOMENTS or column.type.startswith("decimal")
+
+
 def _parsed_type(column: Declared) -> str:
     """Returns the type by which Spark's parser reads the column. It is text where the parser would guess, cut or round."""
-    return "string" if column.type in WRITTEN_MOMENTS or column.type.startswith("decimal") else column.type
+    return "string" if _is_cast(column) else column.type

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 WRITTEN_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\Z", re.ASCII)
 TEXT_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+', re.DOTALL)
-PLAIN_WHOLE = r"^-?[0-9]{1,38}\z"
-PLAIN_FRACTION = r"^-?[0-9]{1,16}\.[0-9]{1,17}\z"
+PLAIN_WHOLE = r"^-?[0-9]{1,38}+\z"
+PLAIN_FRACTION = r"^-?[0-9]{1,16}+\.[0-9]{1,17}+\z"
 PLAIN_ZERO = r"^-?0*\.0*\z"
 BEYOND_DOUBLE = r"[0-9.]{17}"  # so many may be more than a double holds
 LONG_NUMBER = r"^\s*:\s*-?[0-9.]{17}"
@@ -75,16 +75,22 @@ def read_exactly(columns: Iterable[Declared]) -> tuple[Declared, ...]:
 
 def needs_literals(columns: Sequence[Declared]) -> Column:
     """Returns True for a record with a value that Spark's parser may have changed."""
-    text = F.col("_text")
-    doubts = [F.lit(False)]  # noqa: FBT003 - a literal
-    for column in columns:
-        value = F.col(f"_parsed.{column.name}")
-        if column.type == "string":
-            doubts.append(value.rlike(MAYBE_NUMBER) | (F.contains(value, F.lit("?")) & text.rlike(HALF_PAIR)))
-            continue
-        is_rounded = _is_long(text, column.name) | (value.rlike(PLAIN_ZERO) & text.rlike(TINY_POWER))
-        doubts.append(~(value.rlike(PLAIN_WHOLE) | (value.rlike(PLAIN_FRACTION) & ~is_rounded)))
-    return F.coalesce(reduce(or_, [F.coalesce(each, F.lit(False)) for each in doubts]), F.lit(False))  # noqa: FBT003
+    text, values = F.col("_text"), {column: F.col(f"_parsed.{column.name}") for column in columns}
+    texts = [value for column, value in values.items() if column.type == "string"]
+    doubts = [value.rlike(MAYBE_NUMBER) for value in texts]
+    for column, value in values.items():
+        if column.type != "string":
+            is_rounded = _is_long(text, column.name) | (value.rlike(PLAIN_ZERO) & text.rlike(TINY_POWER))
+            doubts.append(~(value.rlike(PLAIN_WHOLE) | (value.rlike(PLAIN_FRACTION) & ~is_rounded)))
+    if texts:
+        replaced = _any(F.contains(value, F.lit("?")) for value in texts)
+        doubts.append(F.contains(text, F.lit("\\u")) & replaced & text.rlike(HALF_PAIR))
+    return _any(doubts)
+
+
+def _any(answers: Iterable[Column]) -> Column:
+    """Returns True if one of them is, and False for null."""
+    return reduce(or_, [F.coalesce(each, F.lit(False)) for each in answers], F.lit(False))  # noqa: FBT003 - a literal
 
 
 def _is_long(text: Column, name: str) -> Column:
