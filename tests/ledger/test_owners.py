@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import psycopg2
 import pytest
+from psycopg2 import errors
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import COMMITTER, PLANNER, connect, transaction
@@ -30,6 +31,7 @@ from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.inspect.holes import holes
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.requests.requests import NewRequest, open_request
+from support.fakes.ledger_rows import LedgerRows
 from support.fakes.plain_engine import PlainEngine
 from support.scenes.here import ME, Here
 
@@ -186,6 +188,22 @@ def test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read(two, pr
 
     assert two.drill.ask(VALUES) == [(151, 151, sum(range(150)) + 1000)]
     assert holes(two.at.conn, two.at.broker, load("renamed").pipeline) == []
+
+
+def test_the_database_lets_nobody_claim_what_the_old_owner_has_read(two):
+    two.drains("drill")
+    two.copy("renamed")
+    done = two.hands_over("drill", "renamed")
+    two.migrate("renamed")
+    ((stream, start),) = two.drill.ask(
+        "select stream_id, start_offset from lockstep.stream where pipeline = 'renamed' and partition = 0"
+    )
+    assert start == done.positions[0] > 0
+    rows = LedgerRows(two.at.conn)
+    rows.pipeline = "renamed"
+
+    with pytest.raises(errors.CheckViolation, match=rf"one_log: .* begins before its start {start}: .* a former owner"):
+        rows.planned({stream: (start - 1, start + 1)}, lane="fill")
 
 
 def test_a_table_that_is_handed_back_is_read_on_where_the_other_owner_stopped(two, produce):

@@ -165,10 +165,13 @@ MUTANTS = [
             f"a closed row of {table} changes with its name",
             "history would not stay as it is",
             (f"{CLOSED}[{table}]",),
-            Edit(RENAMED, f"{SAME} then{behind}", f" then{behind}"),
+            Edit(file, f"{SAME} then{behind}", f" then{behind}"),
             long=True,
         )
-        for table, behind in (("batch", f"{TAKEN}    if old.state"), ("stream", f"{TAKEN}    if (old.epoch"))
+        for table, file, behind in (
+            ("batch", RENAMED, f"{TAKEN}    if old.state"),
+            ("stream", "ledger/migrations/0057_moved_topics.sql", f"{TAKEN}    if (old.epoch"),
+        )
     ),
     one(
         "a closed row of request changes with its name",

@@ -80,7 +80,9 @@ MUTANTS = [
         "a closed log would be read again without a decision",
         f"{LEDGER}test_no_earlier_decision_lets_a_stream_go_on",
         Edit(
-            MIGRATION, "= (\n            select max(n.decision_id) from", "in (\n            select n.decision_id from"
+            "ledger/migrations/0077_ranges_looked_up_one_by_one.sql",
+            "= (\n            select max(n.decision_id) from",
+            "in (\n            select n.decision_id from",
         ),
         long=True,
     ),
@@ -106,9 +108,7 @@ MUTANTS = [
         "copies of what was read can be filled",
         "a fill below the place of the move would write each record a second time",
         NEVER,
-        Edit(
-            MIGRATION, "d.pipeline = s.pipeline and d.kind = 'move'\n", "d.pipeline = s.pipeline and d.kind = 'none'\n"
-        ),
+        Edit("ledger/migrations/0081_read_by_another.sql", "d.kind = 'move'", "d.kind = 'none'"),
         long=True,
     ),
     one(

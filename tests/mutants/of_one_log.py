@@ -7,7 +7,7 @@ from mutants.mutant import Edit, one
 HOUSE = "tests/simulation/test_one_log.py::"
 ROWS = "tests/ledger/test_one_log.py::"
 STALE = "tests/simulation/test_stale_looks.py::"
-MIGRATION = "ledger/migrations/0017_one_log.sql"
+MIGRATION = "ledger/migrations/0081_read_by_another.sql"  # the newest guard_claimed_log
 BROKEN = tuple(
     f"{HOUSE}test_a_log_that_grew_past_the_position_again_is_blocked_and_begun_at_the_truncation[{new}]"
     for new in (40, 41, 90)
@@ -22,8 +22,8 @@ MUTANTS = [
         ),
         Edit(
             MIGRATION,
-            "where lockstep.is_replaced(s.stream_id) or lower(a.offsets)",
-            "where lower(a.offsets)",
+            "where lockstep.is_replaced(r.stream_id) or lower(r.offsets)",
+            "where lower(r.offsets)",
         ),
         long=True,
     ),
@@ -31,7 +31,7 @@ MUTANTS = [
         "offsets before a truncation may be claimed",
         "the older incarnation has read them",
         f"{ROWS}test_no_lane_claims_offsets_before_the_truncation",
-        Edit(MIGRATION, " or lower(a.offsets) < lockstep.read_before(s.stream_id)", ""),
+        Edit(MIGRATION, " or lower(r.offsets) < lockstep.read_before(r.stream_id)", ""),
         long=True,
     ),
     one(

@@ -105,7 +105,7 @@ MUTANTS = [
         "a fill of a new owner begins at the log's start",
         "records that the old owner has read would stand twice in the table",
         f"{OWNERS}test_a_fill_of_the_new_owner_reads_nothing_that_the_old_one_has_read",
-        Edit("steps/changes/hand_over.py", ", first=AFTER_ANOTHER)", ")"),
+        Edit("ledger/migrations/0081_read_by_another.sql", "::bigint = i.start_offset", "::bigint < 0"),
         long=True,
     ),
     one(
@@ -183,7 +183,7 @@ MUTANTS = [
         "rows of losing tries would be attached to a target of several",
         (f"{TWO}test_of_two_targets_only_the_winners_rows_become_partitions[one]",),
         Edit(
-            "ledger/migrations/0064_lake.sql",
+            "ledger/migrations/0066_executors.sql",
             "to_regclass(p.target) end = attach_staged.target",
             "to_regclass(p.target) end is null",
         ),

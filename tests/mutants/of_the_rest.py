@@ -9,7 +9,7 @@ KEYS = "tests/simulation/test_newest_of_a_key.py::"
 PLANNING = "tests/core/test_planning.py::"
 HISTORY = "tests/kafka/test_history.py::"
 BY_BATCH = "tests/ledger/test_by_batch.py::"
-ATTACHING = "ledger/migrations/0064_lake.sql"
+ATTACHING = "ledger/migrations/0066_executors.sql"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 
 MUTANTS = [

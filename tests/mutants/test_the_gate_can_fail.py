@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mutants.catalogue import MUTANTS
 from mutants.gate import ROOT, planted, survived
-from mutants.mutant import Edit, Mutant, StaleMutantError
+from mutants.mutant import MIGRATIONS, Edit, Mutant, StaleMutantError
 from mutants.page import page
 
 RANGE = "tests/core/test_offsets.py::test_a_range_is_never_empty_and_never_below_zero"
 RED = (f"{RANGE}[5-5]", f"{RANGE}[5-4]")
 HARMLESS = Edit(
     "core/offsets.py", "return self.until_offset - self.from_offset", "return -self.from_offset + self.until_offset"
+)
+DEFINED = re.compile(
+    r"^create (?:or replace )?(function|view) ([a-z_.]+).*?(?:\$\$.*?\$\$;|;\n)", re.DOTALL | re.MULTILINE
 )
 
 
@@ -56,6 +61,23 @@ def test_every_mutant_applies_to_the_code_as_it_stands(tmp_path):
         for change in mutant.changes:
             if isinstance(change, Edit):
                 change.apply(tmp_path)
+
+
+def test_no_mutant_changes_a_definition_that_a_later_migration_replaces():
+    texts = {file.name: file.read_text(encoding="utf-8") for file in sorted((ROOT / MIGRATIONS).glob("*.sql"))}
+    last = {found.groups(): name for name, text in texts.items() for found in DEFINED.finditer(text)}
+    replaced = []
+    for mutant in MUTANTS:
+        for change in mutant.changes:
+            if isinstance(change, Edit) and change.is_of_the_database:
+                name = change.file.rpartition("/")[2]
+                at = texts[name].index(change.old)
+                its = next(
+                    (found for found in DEFINED.finditer(texts[name]) if found.start() <= at < found.end()), None
+                )
+                if its and last[its.groups()] != name:
+                    replaced.append(f"{mutant.name}: {its[2]} stands in {last[its.groups()]}")
+    assert replaced == []
 
 
 def test_the_page_tells_every_mutant_as_it_is():

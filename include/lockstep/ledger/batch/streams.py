@@ -10,7 +10,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from psycopg2.extensions import cursor
@@ -27,19 +27,23 @@ def open_streams(cur: cursor, pipeline: str) -> tuple[Stream, ...]:
     return streams_of(every(cur))
 
 
-def open_new_streams(
-    cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool, first: int = 0
-) -> None:
+def read_before(cur: cursor, streams: Iterable[Stream]) -> dict[int, int]:
+    """Returns, per stream, the offset below which an older incarnation or a former owner of the table has read."""
+    cur.execute(Q["read_before"], {"streams": [stream.stream_id for stream in streams]})
+    return {row.stream_id: row.before for row in every(cur)}
+
+
+def open_new_streams(cur: cursor, pipeline: str, view: TopicView, starts: Mapping[int, int], *, same_log: bool) -> None:
     """Opens a stream for each partition of `starts`, all in one new epoch. Another log means a new incarnation.
 
     A partition that was gone and came back belongs to another log. This holds even if growth of the topic brings it
-    back. `first` is the incarnation of partitions that the pipeline has never read.
+    back.
     """
-    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)], first)
+    open_streams_of_topics(cur, pipeline, [(view, starts, same_log)])
 
 
 def open_streams_of_topics(
-    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]], first: int = 0
+    cur: cursor, pipeline: str, topics: Sequence[tuple[TopicView, Mapping[int, int], bool]]
 ) -> None:
     """Opens the streams of several topics at once. Each has its starts, and whether it is the log that was read."""
     cur.execute(Q["latest_epochs"], {"pipeline": pipeline, "topics": [view.topic for view, _, _ in topics]})
@@ -57,7 +61,7 @@ def open_streams_of_topics(
                 view.topic_id,
                 epoch,
                 p,
-                incarnations.get(p, first),
+                incarnations.get(p, 0),
                 starts[p],
                 view.bounds[p].leader_epoch,
             )

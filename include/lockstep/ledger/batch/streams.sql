@@ -3,6 +3,10 @@
 select stream_id, topic, partition, cluster_id, topic_id, incarnation, epoch, start_offset, position, leader_epoch
 from lockstep.stream where pipeline = %(pipeline)s and retired_at is null order by stream_id
 
+-- name: read_before
+-- Below which offset of each stream others have read: an older incarnation of its log, or a former owner of the table.
+select s.stream_id, lockstep.read_before(s.stream_id) as before from unnest(%(streams)s::int[]) s (stream_id)
+
 -- name: latest_epochs
 -- The newest epoch and incarnation of each partition, retired ones included, and which log that incarnation is. A topic that
 -- the pipeline moved to goes on with the numbers of the one before it.

@@ -25,7 +25,7 @@ where s.pipeline = %(pipeline)s
 -- The streams that an hour may have a part of, and where the next one begins in each; None before the first hour.
 select s.stream_id, s.topic, s.partition, s.cluster_id, s.topic_id, s.start_offset, s.position,
     s.retired_at is not null as ends, gone.is_gone,
-    s.incarnation > 0 and not exists (
+    lockstep.read_before(s.stream_id) > 0 and not exists (
         select 1 from lockstep.stream o where o.pipeline = s.pipeline and o.topic = s.topic and o.partition = s.partition
             and o.incarnation = s.incarnation and o.stream_id < s.stream_id) as renewed,
     coalesce(last.until_offset, case when first.at is not null then s.start_offset end) as "offset"

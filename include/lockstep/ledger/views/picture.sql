@@ -56,14 +56,7 @@ from numbered n group by n.stream_id, n.number, n.lane, n.step, n.edge order by 
 -- name: uncovered
 -- What nobody covers between where a log or pipeline begins and its position, exactly, however narrow.
 with shown as (
-    select s.stream_id, greatest(s.start, lockstep.read_before(s.stream_id), (
-        -- where a table was handed over, another pipeline has read what lies before
-        select min(i.start_offset) from lockstep.stream i
-        where i.pipeline = t.pipeline and i.topic = t.topic and i.partition = t.partition and i.incarnation = t.incarnation
-          and t.incarnation > 0 and not exists (
-            select from lockstep.stream e where e.pipeline = t.pipeline and e.partition = t.partition
-              and coalesce(e.first_topic, e.topic) = coalesce(t.first_topic, t.topic) and e.incarnation < t.incarnation)
-        )) as start, s.position, o.stream_id as owner
+    select s.stream_id, greatest(s.start, lockstep.read_before(s.stream_id)) as start, s.position, o.stream_id as owner
     from unnest(%(streams)s::int[], %(starts)s::bigint[], %(positions)s::bigint[]) s (stream_id, start, position)
     join lockstep.stream t using (stream_id)
     -- a partition's growth leaves what was covered before it with an older stream of the same incarnation

@@ -21,14 +21,8 @@ where a.datname = current_database() and a.usename = session_user and a.applicat
 -- What no batch covers of today's logs: never covered or skipped since log start, and every loss, with who decided it.
 with log as (
     select s.stream_id, s.topic, s.partition, s.start_offset, o.stream_id as owner,
-        int8range(least(greatest(coalesce(b.log_start, s.start_offset), (
-            -- where a table was handed over, another pipeline has read what lies before
-            select min(i.start_offset) from lockstep.stream i
-            where i.pipeline = s.pipeline and i.topic = s.topic and i.partition = s.partition and i.incarnation = s.incarnation
-              and s.incarnation > 0 and not exists (
-                select from lockstep.stream e where e.pipeline = s.pipeline and e.partition = s.partition
-                  and coalesce(e.first_topic, e.topic) = coalesce(s.first_topic, s.topic) and e.incarnation < s.incarnation)
-        ), lockstep.read_before(s.stream_id)), s.position), s.position) as readable
+        int8range(least(greatest(coalesce(b.log_start, s.start_offset), lockstep.read_before(s.stream_id)), s.position),
+            s.position) as readable
     from lockstep.stream s
     left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as b (stream_id, log_start) on b.stream_id = s.stream_id
     -- a partition's growth leaves what was covered before it with an older stream of the same incarnation

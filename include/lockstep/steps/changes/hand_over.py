@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import Stream
     from lockstep.core.pipeline.definition import Pipeline
 
-AFTER_ANOTHER = 1  # the incarnation of a log whose beginning another pipeline has read
-
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
@@ -110,8 +108,8 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
 def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline, *, is_former: bool) -> dict[int, int]:
     """Opens the receiver's streams at the giver's positions, if it reads the same topic.
 
-    A receiver with streams keeps its positions, unless it is a former owner. The streams are of another incarnation than
-    the log's first. The giver has read what lies below, and no fill may read it again.
+    A receiver with streams keeps its positions, unless it is a former owner. The giver has read what lies below. The
+    decision keeps these positions, so that no fill reads it again.
     """
     given: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
     own = open_streams(cur, receiver.name)
@@ -129,7 +127,7 @@ def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline, *, is_former
     close_requests_of(cur, streams=[stream.stream_id for stream in own])
     seen = {p: Bounds(stream.position, stream.position, stream.leader_epoch) for p, stream in newest.items()}
     log = TopicView(given[0].cluster_id, receiver.only_topic, given[0].topic_id, seen)
-    open_new_streams(cur, receiver.name, log, positions, same_log=False, first=AFTER_ANOTHER)
+    open_new_streams(cur, receiver.name, log, positions, same_log=False)
     return positions
 
 

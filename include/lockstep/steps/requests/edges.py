@@ -125,17 +125,18 @@ def _refuse_strange_topic(pipeline: Pipeline, seen: LogView, topic: str | None) 
     )
 
 
-def passed_stretches(streams: Iterable[Stream], begin: Mapping[int, int], end: Mapping[int, int]) -> list[StreamRange]:
+def passed_stretches(
+    streams: Iterable[Stream], read_before: Mapping[int, int], begin: Mapping[int, int], end: Mapping[int, int]
+) -> list[StreamRange]:
     """Returns the offsets within the bounds that each stream has passed.
 
-    Offsets before the first start belong to a partition's first stream, if it is of the first incarnation. Offsets
-    before a later start hold records that an older incarnation has read.
+    Offsets before the first start belong to a partition's first stream, as far as nobody has `read_before`.
     """
     found: list[StreamRange] = []
     seen = set()
     for stream in streams:
         p = stream.partition
-        own = stream.start_offset if p in seen or stream.incarnation else 0
+        own = stream.start_offset if p in seen else read_before[stream.stream_id]
         seen.add(p)
         if p in begin and p in end and (low := max(begin[p], own)) < (high := min(end[p], stream.position)):
             found.append(StreamRange(stream.stream_id, OffsetRange(stream.topic_partition, low, high)))

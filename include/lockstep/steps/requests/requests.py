@@ -12,7 +12,7 @@ from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.states import Lane
 from lockstep.ledger.batch.archived import with_archive
-from lockstep.ledger.batch.streams import closed_log
+from lockstep.ledger.batch.streams import closed_log, read_before
 from lockstep.ledger.changes import requests
 from lockstep.ledger.changes.history import insert_request_call
 from lockstep.steps.batch.one_log import require_one_log
@@ -90,7 +90,8 @@ def _stretches(
         end = edge(conn, broker, pipeline, view, wanted.end, now, is_end=True)
     _refuse_nothing_in_common(pipeline, view.topic, wanted, begin, end)
     with transaction(conn, READER) as cur:
-        return passed_stretches(streams_of_log(cur, pipeline, view, wanted.partition), begin, end)
+        streams = streams_of_log(cur, pipeline, view, wanted.partition)
+        return passed_stretches(streams, read_before(cur, streams), begin, end)
 
 
 def go_on(conn: connection, pipeline: Pipeline, lane: Lane, request_id: int) -> Request:
