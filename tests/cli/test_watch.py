@@ -41,6 +41,13 @@ def test_a_line_says_lag_speed_and_how_long_it_will_take_on_eighty_columns():
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+def test_a_title_is_no_markup_and_says_nothing_to_the_terminal():
+    said = "x@y promoted a[v2].py[/red] \x1b[2J\u202eb"
+    text = shown(look(300, 1_100) | {"conditions": [{"message": said}]}, {})
+    assert r"x@y promoted a[v2].py[/red] \x1b[2J\u202eb" in " ".join(text.split())
+    assert "\x1b[2J" not in text
+
+
 def test_a_log_that_is_not_the_same_is_said_in_its_line():
     assert "not the same log" in shown(look(300, None), {})
 

@@ -14,6 +14,7 @@ from lockstep.cli.looks.status import say_status
 from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson, show
 from lockstep.context.systems import broker, open_ledger, paused_dags
+from lockstep.core.text import printable_line
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -76,7 +77,8 @@ def picture(document: Document, speed: dict[str, tuple[float, float]]) -> Render
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=_title(document, speed), title_justify="left")
+    title = Text(printable_line(_title(document, speed)), "table.title")  # a text alone would be read as markup
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
     for column in ("partition", "committed of what the log has", "lag>", "out/s>", "in/s>", "left>"):
         table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", no_wrap=True)
     of_topics = len({stream["topic"] for stream in document["streams"]}) > 1
