@@ -120,3 +120,11 @@ def test_settings_hold_each_address_and_show_no_secret():
     )
     assert "s3cret" not in repr(settings_of(given))
     assert settings_of({}) == Settings()
+
+
+def test_a_line_break_behind_an_address_is_none_of_it():
+    # a secret that was written by `echo` ends with one
+    names = ("LOCKSTEP_DSN", "LOCKSTEP_TARGETS_DSN", "LOCKSTEP_STAGER_DSN", "LOCKSTEP_KAFKA", "LOCKSTEP_STORE_LAKE")
+    given = {name: f" {name.lower()}\r\n" for name in (*names, "SPARK_REMOTE")}
+    assert settings_of(given) == settings_of({name: name.lower() for name in given})
+    assert settings_of(dict.fromkeys(given, "\n")) == Settings(stores={"LAKE": ""})

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import Connection
 from psycopg2.extensions import parse_dsn
 
-from lockstep.adapters.airflow.connections import connection_environment
+from lockstep.adapters.airflow.connections import connection_dsn, connection_environment, kafka_variables
 from lockstep.adapters.airflow.names import (
     AirflowException,
     AirflowFailException,
@@ -133,6 +133,27 @@ def test_a_postgres_connection_becomes_a_dsn_that_libpq_reads_back():
     }
 
 
+@pytest.mark.parametrize(
+    ("host", "port", "hosts", "ports"),
+    [
+        ("a.example,b.example", 6432, "a.example,b.example", "6432,6432"),
+        ("a.example, b.example", None, "a.example,b.example", ","),  # each by default
+        ("/var/run/postgresql", 5433, "/var/run/postgresql", "5433"),
+        ("::1", 5433, "::1", "5433"),
+        ("[::1]", None, "::1", None),
+        ("a.example,fe80::1", 5433, "a.example,fe80::1", "5433,5433"),
+        ("@ledger", 5433, "@ledger", "5433"),
+        (None, None, None, None),
+    ],
+    ids=["servers", "servers by default", "socket", "IPv6", "brackets", "mixed", "abstract socket", "none"],
+)
+def test_each_server_of_a_postgres_connection_has_its_port(monkeypatch, host, port, hosts, ports):
+    monkeypatch.setattr(POSTGRES, "host", host)
+    monkeypatch.setattr(POSTGRES, "port", port)
+    found = parse_dsn(connection_environment("ledger", "events", {})["LOCKSTEP_DSN"])
+    assert (found.get("host"), found.get("port"), found["dbname"]) == (hosts, ports, "ware house")
+
+
 def test_a_kafka_connections_extra_becomes_address_and_client_options():
     found = connection_environment("ledger", "events", {})
     assert found["LOCKSTEP_KAFKA"] == "k1:9092,k2:9092"
@@ -145,6 +166,13 @@ def test_the_environment_wins_and_its_connection_is_not_even_asked_for():
     assert (
         connection_environment("absent", "absent", {"LOCKSTEP_DSN": "postgresql://x", "LOCKSTEP_KAFKA": "k:9092"}) == {}
     )
+
+
+def test_a_line_break_behind_an_address_is_none_of_it():
+    set_ = {"LOCKSTEP_DSN": "postgresql://x\n", "LOCKSTEP_KAFKA": "k:9092\n"}
+    assert connection_dsn("absent", set_) == "postgresql://x"
+    assert kafka_variables("absent", set_)["LOCKSTEP_KAFKA"] == "k:9092"
+    assert connection_dsn("ledger", {"LOCKSTEP_DSN": "\n"}).startswith("postgresql://lock%20step")
 
 
 def test_a_missing_connection_is_named_with_the_variable_that_would_do_instead():

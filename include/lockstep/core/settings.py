@@ -52,21 +52,21 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         return environ.get(name, "").strip()
 
     return Settings(
-        dsn=environ.get("LOCKSTEP_DSN", ""),
+        dsn=of("LOCKSTEP_DSN"),
         password_command=of(DSN_COMMAND),
-        targets_dsn=environ.get("LOCKSTEP_TARGETS_DSN", ""),
+        targets_dsn=of("LOCKSTEP_TARGETS_DSN"),
         stager_dsn=of(STAGER_DSN),
-        kafka=environ.get("LOCKSTEP_KAFKA", ""),
+        kafka=of("LOCKSTEP_KAFKA"),
         kafka_options=of(KAFKA_OPTIONS),
         registry=of("LOCKSTEP_REGISTRY"),
         registry_options=of(REGISTRY_OPTIONS),
         lake=of("LOCKSTEP_LAKE"),
         lake_options=of(LAKE_CONFIG),
         lake_keep=of("LOCKSTEP_LAKE_KEEP"),
-        spark_remote=environ.get(REMOTE, ""),
+        spark_remote=of(REMOTE),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={
-            name.removeprefix(STORE_PREFIX): value
+            name.removeprefix(STORE_PREFIX): value.strip()
             for name, value in environ.items()
             if name.startswith((STORE_PREFIX, CATALOG_PREFIX))
         },

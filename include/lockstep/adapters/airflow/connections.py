@@ -50,11 +50,12 @@ def connection_environment(
 ) -> dict[str, str]:
     """Returns addresses of servers and store, and options of clients. Omits variables that are already set."""
     found: dict[str, str] = {}
-    if not environ.get("LOCKSTEP_DSN"):
+    given = settings_of(environ)
+    if not given.dsn:
         found["LOCKSTEP_DSN"] = connection_dsn(postgres_conn_id, environ)
-    if not environ.get("LOCKSTEP_KAFKA"):
+    if not given.kafka:
         found |= _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
-    if registry_conn_id and not environ.get("LOCKSTEP_REGISTRY"):
+    if registry_conn_id and not given.registry:
         address, options = registry_variables(_connection(registry_conn_id, "LOCKSTEP_REGISTRY"))
         found |= {"LOCKSTEP_REGISTRY": address, "LOCKSTEP_REGISTRY_CONFIG": json.dumps(options)}
     if store and store.variable and not environ.get(store.variable):
@@ -66,17 +67,19 @@ def connection_environment(
 
 def kafka_variables(kafka_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """Returns the address of the brokers and the options of their clients: those that are set, else the connection's."""
-    if environ.get("LOCKSTEP_KAFKA"):
-        return {name: environ.get(name, "") for name in ("LOCKSTEP_KAFKA", KAFKA_OPTIONS)}
+    given = settings_of(environ)
+    if given.kafka:
+        return {"LOCKSTEP_KAFKA": given.kafka, KAFKA_OPTIONS: given.kafka_options}
     return _kafka(_connection(kafka_conn_id, "LOCKSTEP_KAFKA"))
 
 
 def connection_dsn(postgres_conn_id: str, environ: Mapping[str, str] = ENVIRONMENT) -> str:
     """Returns the DSN of the ledger's database, with the command for its password if there is one."""
-    dsn = environ.get("LOCKSTEP_DSN") or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
+    given = settings_of(environ)
+    dsn = given.dsn or _dsn(_connection(postgres_conn_id, "LOCKSTEP_DSN"))
     from lockstep.adapters.connection.dsn import with_password_command  # noqa: PLC0415 - DAG files import this module
 
-    return with_password_command(dsn, settings_of(environ).password_command)
+    return with_password_command(dsn, given.password_command)
 
 
 def _connection(conn_id: str, variable: str) -> Connection:
@@ -97,8 +100,14 @@ def _dsn(connection: Connection) -> str:
         login += f":{quote(connection.password, safe='')}"
     options = {name: str(value) for name, value in connection.extra_dejson.items() if name in OF_LIBPQ}
     port = f":{connection.port}" if connection.port else ""
+    hosts = ",".join(f"{_host(each.strip())}{port}" for each in (connection.host or "").split(","))
     query = f"?{urlencode(options)}" if options else ""
-    return f"postgresql://{login}@{connection.host or ''}{port}/{quote(connection.schema or '', safe='')}{query}"
+    return f"postgresql://{login}@{hosts}/{quote(connection.schema or '', safe='')}{query}"
+
+
+def _host(name: str) -> str:
+    """Returns a host as a URI holds it. The folder of a socket has slashes, and an address of IPv6 has colons."""
+    return f"[{name}]" if ":" in name and not name.startswith("[") else quote(name, safe="[]:")
 
 
 def _address(connection: Connection, store: Store) -> str:
