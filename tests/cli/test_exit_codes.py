@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,18 @@ def test_a_wrong_call_is_one_line_and_one_document(lockstep, call, error, follow
     assert said.err.count("\n") == 1
     assert said.document["next"] == following
     assert said.document["error"] == (error or said.document["error"])
+
+
+def test_a_full_disk_is_worth_a_retry_and_is_no_fault_of_lockstep(lockstep, monkeypatch):
+    def full(*_: Any, **__: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/spool")
+
+    monkeypatch.setattr(app, "_call", full)
+    monkeypatch.setattr(app.tempfile, "mkstemp", full)
+    said = lockstep("run", "drill", "--json")
+    assert said.code == Exit.AWAY
+    assert said.err == "this machine has no room for /srv/spool: No space left on device  Next: make room on its disk\n"
+    assert said.document["next"] == "make room on its disk"
 
 
 def test_a_shell_can_be_taught_to_complete_commands(lockstep, monkeypatch):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from lockstep.core.errors import BadData, Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
+from lockstep.engine.driver_first import _one_line
 from lockstep.engine.spark.errors import as_our_error
 
 RANGES = tuple(StreamRange(n, OffsetRange(TopicPartition("t", n), 5, 9)) for n in range(2))
@@ -65,3 +69,32 @@ def test_a_server_that_was_lost_is_told_by_its_error_and_not_by_a_line_of_source
     said = as_our_error(Exception(traceback), "p", StageWork("p", 7, 1, RANGES, ()), KafkaOptions())
     assert type(said) is Unreachable
     assert str(said) == "p: batch 7 could not be read: ConnectionError: server closed the connection unexpectedly"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Caused by: java.io.IOException: No space left on device",
+        "OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
+        "OSError: [Errno 122] Disk quota exceeded",
+    ],
+    ids=["shuffle", "spool", "quota"],
+)
+def test_a_full_disk_of_the_machine_that_reads_is_no_datas_fault(line):
+    work = StageWork("p", 7, 1, RANGES, ())
+    said = as_our_error(Exception(f"Job aborted\n{line}\n\tat org.apache.spark.Here"), "p", work, KafkaOptions())
+    assert type(said) is Unreachable
+    assert str(said) == f"p: batch 7 could not be read: {line}"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_of_this_process_is_one_line_and_other_errors_of_files_stay_as_they_are(number):
+    work, asked = StageWork("p", 7, 1, RANGES, ()), []
+    full = r"^p: batch 7 could not be read: this machine has no room for /tmp/x: .*  Next: make room on its disk$"
+    with pytest.raises(Unreachable, match=full), _one_line(work, lambda: asked.append(1)):
+        raise OSError(number, os.strerror(number), "/tmp/x")  # noqa: S108 - nobody writes there
+    with pytest.raises(PermissionError), _one_line(work, lambda: asked.append(1)):
+        raise PermissionError(errno.EACCES, "no")
+    with pytest.raises(Unreachable, match="batch 7 could not be read: gone"), _one_line(work, lambda: asked.append(1)):
+        raise ConnectionError("gone")
+    assert asked == [1, 1, 1], "an attempt that was taken over is told so first"

@@ -65,7 +65,7 @@ from lockstep.cli.pipelines import (
     renaming,
     trying,
 )
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, no_room
 from lockstep.core.text import printable_line
 from lockstep.installed import install_of, installed_version
 
@@ -171,7 +171,8 @@ def main() -> None:
             sys.exit(_refuse_unexpected(error))
         sys.exit(_refuse(f"this needs {error.name}, which is not installed", install, Exit.REFUSED))
     except Exception as error:  # noqa: BLE001 - the door of last resort, which loses nothing
-        sys.exit(_refuse_unexpected(error))
+        full = no_room(error)
+        sys.exit(_refuse(full.message, full.next_command, Exit.AWAY) if full else _refuse_unexpected(error))
 
 
 command_tree = cache(lambda: get_command(app))  # built at the first call, for all calls of a process

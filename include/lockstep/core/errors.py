@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+
 # Names in the errors of an outside system that was away or refused access.
 AWAY = (
     "AuthenticationException",
     "AuthorizationException",
     "ConnectionError",
     "Disconnect",
+    "Disk quota exceeded",
     "INVALID_HANDLE.SESSION",  # a Spark server that was started anew
     "KAFKA_DATA_LOSS",
+    "No space left on device",  # of the machine that reads. A larger disk reads the same records.
     "OffsetOutOfRange",
     "SSLHandshakeException",
     "StatusCode.UNAVAILABLE",
@@ -135,6 +139,14 @@ def said_in(line: str) -> Refusal | None:
 def is_away(line: str) -> bool:
     """Returns True if a foreign error says that an outside system was away. No data or code is at fault then."""
     return any(kind in line for kind in AWAY)
+
+
+def no_room(error: BaseException) -> Unreachable | None:
+    """Returns the error for a full disk of this machine, or None if the error is about something else."""
+    if not isinstance(error, OSError) or error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        return None
+    place = f" for {error.filename}" if error.filename else ""
+    return Unreachable(f"this machine has no room{place}: {error.strerror}", next_command="make room on its disk")
 
 
 def spark_lost(where: str, error: Exception) -> Unreachable | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import LeftToSpark
-from lockstep.core.errors import BadData, Superseded, Unreachable, UnreadableHeaders
+from lockstep.core.errors import BadData, Superseded, Unreachable, UnreadableHeaders, no_room
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
 from lockstep.engine.reading import reader_of
@@ -173,10 +173,15 @@ def _one_line(work: StageWork, go_on: GoOn) -> Iterator[None]:
     try:
         with server_refusals():
             yield
-    except (ConnectionError, StatementRefused) as error:
+    except OSError as error:
         go_on()
-        if isinstance(error, ConnectionError):
-            raise Unreachable(f"{what} could not be read: {last_line(error)}") from error
+        if full := no_room(error):
+            raise Unreachable(f"{what} could not be read: {full.message}", next_command=full.next_command) from error
+        if not isinstance(error, ConnectionError):
+            raise
+        raise Unreachable(f"{what} could not be read: {last_line(error)}") from error
+    except StatementRefused as error:
+        go_on()
         raise BadData(
             f"{what} could not be staged: {error.logged}: {last_line(error)}",
             next_command=f"lockstep batch {work.batch_id}",
