@@ -48,3 +48,31 @@ def test_every_hostile_schema_of_a_new_pipeline_is_answered_in_few_words(lockste
         else:
             assert not (lockstep.pipelines / f"p{number}").exists()
     assert 0 < written < 10
+
+
+TEXTS = (
+    ("pause", "drill", "--reason", "{}"),
+    ("run", "drill", "--key", "{}"),
+    ("blame", "drill", "--key", "{}"),
+    ("lineage", "drill", "--topic", "{}", "--partition", "0", "--offset", "0"),
+    ("replay", "drill", "--reason", "{}"),
+    ("skip", "drill", "--to", "latest", "--reason", "{}"),
+    ("abandon", "1", "--reason", "{}"),
+    ("retire", "drill", "--reason", "{}"),
+    ("accept-loss", "drill", "--partition=0", "--from=0", "--until=1", "--reason={}"),
+    ("forget", "drill", "--reason", "{}"),
+    ("rename", "{}", "drill", "--reason", "r"),
+    ("status", "{}"),
+    ("changes", "drill", "--target", "{}"),
+)
+
+
+@pytest.mark.parametrize("call", TEXTS, ids=" ".join)
+def test_a_text_that_is_no_utf_8_is_a_wrong_call_and_changes_nothing(lockstep, here, call):
+    here.drain()
+    said = lockstep(*(part.replace("{}", "caf\udce9") for part in call), "--json")
+    assert said.code == Exit.USAGE, said
+    assert "Traceback" not in said.err
+    assert "caf\\udce9" in said.err
+    assert said.err.count("\n") == 1
+    assert here.drill.ask("select count(*) from lockstep.decision") == [(0,)]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
 from lockstep.cli.batches.rejecting import preview_of
@@ -45,3 +50,29 @@ def test_a_line_break_in_a_value_begins_no_row(capsys):
     assert capsys.readouterr().out.splitlines() == ["value", "one\\ntwo"]
     say("two lines\nof the command's own")
     assert capsys.readouterr().out == "two lines\nof the command's own\n"
+
+
+SAYING = """
+import sys
+from lockstep.cli import app, output
+app.write_any_text()
+output.say("caf\\xe9 \\u6771") if len(sys.argv) < 2 else app.main()
+"""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_standard_output_without_a_letter_writes_it_out_and_json_stays_json(tmp_path, encoding):
+    (tmp_path / "include" / "pipelines").mkdir(parents=True)
+
+    def said(*words: str) -> bytes:
+        environ = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", SAYING, *words]
+        done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        assert b"Traceback" not in done.stderr, done.stderr
+        return done.stdout
+
+    assert said() == "caf\u00e9 \u6771\n".encode(encoding, "backslashreplace")
+    assert (
+        json.loads(said("status", "caf\u00e9\u6771", "--json"))["error"]
+        == "no pipeline 'caf\u00e9\u6771'; there are: none"
+    )

@@ -32,6 +32,9 @@ def test_a_pipeline_can_be_paused_before_its_first_plan(conn, ledger):
 def test_a_decision_needs_a_reason():
     with pytest.raises(Refusal, match="with who takes it and why"):
         Person("me@here", "  ")
+    for who, why in (("me@here", "a\0b"), ("me@here", "caf\udce9"), ("caf\udce9@here", "why")):
+        with pytest.raises(Refusal, match="holds NUL, or is no text of UTF-8"):
+            Person(who, why)
 
 
 def test_abandon_fences_the_attempt_frees_the_offsets_and_closes_the_batch(conn, ledger):

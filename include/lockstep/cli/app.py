@@ -51,7 +51,7 @@ from lockstep.cli.looks import (
     watching,
     windowing,
 )
-from lockstep.cli.output import print_json
+from lockstep.cli.output import print_json, write_any_text
 from lockstep.cli.pipelines import (
     adopting,
     canarying,
@@ -153,6 +153,7 @@ for command in (
 
 def main() -> None:
     """Calls the command. Each error becomes one line and the exit code of its kind, and `--json` has it, too."""
+    write_any_text()
     try:
         sys.exit(_call())
     except TyperException as error:
@@ -179,10 +180,21 @@ command_tree = cache(lambda: get_command(app))  # built at the first call, for a
 
 
 def _call() -> int:
+    if odd := next((word for word in sys.argv[1:] if not _is_text(word)), None):
+        raise typer.BadParameter(f"{odd!r} is no text of UTF-8")
     try:
         return command_tree()(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:
         sys.stdout.flush()  # a reader who has left is noticed here, not when the interpreter ends
+
+
+def _is_text(word: str) -> bool:
+    """Returns False for bytes that Python could not read as text, which no database holds and no JSON has."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse_call(error: TyperException) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -28,9 +29,16 @@ def show(document: Any, as_json: bool, for_people: Callable[[], None]) -> None:
         for_people()
 
 
+def write_any_text() -> None:
+    """Lets standard output take every letter. One that its encoding lacks is written out."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def print_json(document: Any) -> None:
-    """Prints one JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, default=json_plain, indent=2, ensure_ascii=False) + "\n")
+    """Prints one JSON document on standard output: in UTF-8, or in ASCII if that has another encoding."""
+    is_ascii = sys.stdout.encoding.lower() not in {"utf-8", "utf8"}
+    sys.stdout.write(json.dumps(document, default=json_plain, indent=2, ensure_ascii=is_ascii) + "\n")
 
 
 def say(line: str) -> None:

@@ -21,3 +21,12 @@ class Person:
     def __post_init__(self) -> None:
         if not self.who.strip() or not self.why.strip():
             raise Refusal("a decision is recorded with who takes it and why; one of the two is empty")
+        if not all(map(_is_held, (self.who, self.why))):
+            raise Refusal(
+                "a decision is recorded with who takes it and why; one of the two holds NUL, or is no text of UTF-8"
+            )
+
+
+def _is_held(text: str) -> bool:
+    """Returns True for a text that Postgres can hold."""
+    return "\0" not in text and text == text.encode(errors="ignore").decode()
