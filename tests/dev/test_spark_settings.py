@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.engine.spark import jvm
+from lockstep.engine.spark import jvm, session
 
 
 def test_without_a_word_there_is_neither_log_nor_page():
@@ -34,6 +34,15 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
         Refusal, match=r"LOCKSTEP_SPARK_EVENTS: the folder .*/file/events cannot be made: Not a directory"
     ):
         jvm.settings({"LOCKSTEP_SPARK_EVENTS": str(tmp_path / "file" / "events")})
+
+
+def test_a_log_file_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_SPARK_LOG", f"{tmp_path}/no/spark.log")
+    with pytest.raises(Refusal, match=r"LOCKSTEP_SPARK_LOG: the file .*/no/spark.log cannot be written: No such file"):
+        session._log()  # noqa: SLF001 - Spark would start for the rest
+    monkeypatch.setenv("LOCKSTEP_SPARK_LOG", f" {tmp_path}/spark.log\n")
+    with session._log() as log:  # noqa: SLF001 - the same
+        assert log.name == str(tmp_path / "spark.log")
 
 
 def test_the_pages_have_the_port_and_nobody_ends_a_job_there():

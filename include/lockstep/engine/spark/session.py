@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from lockstep.adapters import java
 from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.withheld import FROM_PROGRAMS, withheld
-from lockstep.core.errors import Unreachable
+from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.engine import shipping
 from lockstep.engine.spark import connect as spark_connect
@@ -140,5 +140,12 @@ def _reason(log: IO[bytes]) -> str | None:
 
 def _log() -> IO[bytes]:
     """Opens the JVM's log file. Without LOCKSTEP_SPARK_LOG it is temporary and ends with the JVM."""
-    place = ENVIRONMENT.get(LOG)
-    return Path(place).open("a+b") if place else TemporaryFile()
+    if not (place := ENVIRONMENT.get(LOG, "").strip()):
+        return TemporaryFile()
+    try:
+        return Path(place).open("a+b")
+    except OSError as error:
+        raise Refusal(
+            f"{LOG}: the file {place} cannot be written: {error.strerror}",
+            next_command=f"set {LOG} to a file that may be written",
+        ) from None
