@@ -13,6 +13,7 @@ from psycopg2.extras import NamedTupleCursor
 
 from lockstep.adapters.connection.dsn import CONNECT_SECONDS, SILENT_SECONDS, parts_and_command, patience
 from lockstep.adapters.connection.opened import EXACT_VALUES, open_connection
+from lockstep.adapters.connection.roles import granted
 from lockstep.adapters.os_user import OS_USER_SETTING, os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
 from lockstep.core.errors import LockTimeout, Refusal, Unreachable
@@ -97,11 +98,6 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLA
     return conn
 
 
-def become(cur: psycopg2.extensions.cursor, role: str) -> None:
-    """Continues under another role, until the transaction ends."""
-    cur.execute("select set_config('role', %s, true)", (role,))
-
-
 @contextmanager
 def transaction(
     conn: connection, role: str | None, *, lock_seconds: float = DEFAULT_LOCK_SECONDS, place: Place = LEDGER_PLACE
@@ -117,7 +113,8 @@ def transaction(
             # In one statement, because each statement is a round trip to the database.
             become = "set_config('role', %(role)s, true), " if role is not None else ""
             patience = {"lock": f"{int(lock_seconds * 1000)}ms", "role": role}
-            cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
+            with granted(cur, role, place.called, place.variable):
+                cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
             yield cur
             conn.notices.clear()
         for notice in conn.notices:

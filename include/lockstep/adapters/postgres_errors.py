@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import errors
 
-from lockstep.adapters.postgres_words import without_values
+from lockstep.adapters.postgres_words import first_line, without_values
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -33,9 +33,17 @@ class StatementRefused(Exception):  # noqa: N818 - it is an answer, not a fault
         return f" by {self.constraint}" if self.constraint else ""
 
 
+class NotAllowed(StatementRefused):
+    """The server's refusal because a role lacks a right, or a policy stands in the way. It quotes no value of a row."""
+
+    def __init__(self, error: psycopg2.DatabaseError) -> None:
+        super().__init__(error)
+        self.logged, self.values = first_line(error), ""
+
+
 @contextmanager
 def server_refusals() -> Iterator[None]:
-    """Turns the server's refusal of a statement into `StatementRefused`.
+    """Turns the server's refusal of a statement into `StatementRefused`, or `NotAllowed` if a right is missing.
 
     Passes on a lost connection, and a lock that another transaction holds. The rows are not the cause of these.
     """
@@ -45,6 +53,8 @@ def server_refusals() -> Iterator[None]:
         raise StatementRefused(error) from error
     except psycopg2.OperationalError:
         raise
+    except errors.InsufficientPrivilege as error:
+        raise NotAllowed(error) from error
     except psycopg2.DatabaseError as error:
         raise StatementRefused(error) from error
 

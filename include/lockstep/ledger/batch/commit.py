@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg2 import errors, sql
 from psycopg2.extras import Json
 
-from lockstep.adapters.postgres import become
+from lockstep.adapters.connection.roles import become
 from lockstep.core.errors import BadData, CoverageMoved, PositionMoved, Refusal
 from lockstep.core.staging import STAGING_SCHEMA, AttemptId
 from lockstep.core.states import AttemptState, Lane

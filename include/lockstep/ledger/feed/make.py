@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import OWNER, PLANNER, become
+from lockstep.adapters.connection.roles import become
+from lockstep.adapters.postgres import OWNER, PLANNER
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import SCHEMA, feed_clash, feed_name, reader_name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import STAGER, become
+from lockstep.adapters.connection.roles import become
+from lockstep.adapters.postgres import STAGER
 from lockstep.adapters.processes import is_gone
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.planning.blocked import changed_definition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
-from lockstep.core.errors import BadData
+from lockstep.adapters.postgres_errors import NotAllowed, StatementRefused, server_refusals
+from lockstep.core.errors import BadData, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 
 @contextmanager
 def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
-    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint."""
+    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint.
+
+    A right that is missing is no fault of the rows, and becomes `Refusal`.
+    """
     try:
         with server_refusals():
             yield
     except BadData as error:
         error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
         raise
+    except NotAllowed as refused:
+        raise Refusal(
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} may not be written: {refused.logged}",
+            next_command=f"grant the right, or lockstep migrate {pipeline.name}",
+        ) from None
     except StatementRefused as refused:
         raise BadData(
             f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{refused.by_constraint}: {refused.logged}",

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.connection.roles import become
 from lockstep.adapters.kafka.topics import ends_of, read_topics
-from lockstep.adapters.postgres import COMMITTER, READER, become
+from lockstep.adapters.postgres import COMMITTER, READER
 from lockstep.core.changes.erasure import erasable_column, refuse_told
 from lockstep.core.pipeline.targets import shares
 from lockstep.faults import reach

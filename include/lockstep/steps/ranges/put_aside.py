@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, become
+from lockstep.adapters.connection.roles import become
+from lockstep.adapters.postgres import PARTITION_ROLE, STAGER
 from lockstep.core.errors import BadData
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import COMMITTER, PARTITION_ROLE, PLANNER, become, transaction
+from lockstep.adapters.connection.roles import become
+from lockstep.adapters.postgres import COMMITTER, PARTITION_ROLE, PLANNER, transaction
 from lockstep.core.errors import LockTimeout
 from lockstep.core.staging import stager_of
 from lockstep.faults import reach

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import errors, sql
 
-from lockstep.adapters.postgres import OWNER, PLANNER, TARGETS_ROLE, become
+from lockstep.adapters.connection.roles import become
+from lockstep.adapters.postgres import OWNER, PLANNER, TARGETS_ROLE
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.changes.evolution import INDEX, INDEXED, Change, Proposal, Unsafe, rewrites, wider
 from lockstep.core.errors import Refusal
@@ -143,11 +144,9 @@ def _become(cur: cursor, role: str) -> None:
     """Runs the rest of the transaction under this role. Raises `Refusal` if the login may not take the role on."""
     try:
         become(cur, role)
-    except errors.InsufficientPrivilege as error:
-        raise Refusal(
-            f"this login may not alter targets: {first_line(error)}",
-            next_command=f"the same as the login that ran lockstep migrate, or grant {TARGETS_ROLE} to this one",
-        ) from None
+    except Refusal as refused:
+        then = f"the same as the login that ran lockstep migrate, or grant {TARGETS_ROLE} to this one"
+        raise Refusal(f"this login may not alter targets: {refused.message}", next_command=then) from None
 
 
 def applied(cur: cursor, pipeline: str, digest: str) -> Any | None:
