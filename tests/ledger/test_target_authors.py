@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Barrier
 
 import psycopg2
 import pytest
@@ -146,3 +148,20 @@ def test_functions_in_the_targets_schema_are_not_taken_for_those_of_postgres(aut
     assert [check.name for check in verify(here.at.conn, here.at.broker, here.folder, deep=True) if not check.ok] == []
     here.at.close()
     assert drill.ask("select id, n from public.drill order by n") == [(f"r{n}", n) for n in range(150)]
+
+
+def test_two_migrations_of_one_target_come_one_after_the_other(drill):
+    """As of two machines that deploy together: `if not exists` alone lets both make the table."""
+    file = drill.home / "drill" / "target.sql"
+    file.write_text(f"create table if not exists public.beside (n int); {file.read_text()}; select pg_sleep(1)")
+    folder, began = load("drill"), Barrier(3)
+
+    def migrated(_: int) -> list[str]:
+        with closing(connect(drill.dsn)) as conn:
+            began.wait()
+            return migrate_target(conn, folder)
+
+    with ThreadPoolExecutor(3) as each:
+        assert list(each.map(migrated, range(3))) == [[], [], []]
+    assert drill.ask("select count(*) from pg_locks where locktype = 'advisory'") == [(0,)]
+    assert drill.ask("select count(*) from pg_roles where starts_with(rolname, 'lockstep_target_')") == [(0,)]

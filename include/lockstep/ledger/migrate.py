@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ from lockstep.ledger.rows import one
 from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from psycopg2.extensions import connection
 
@@ -115,6 +116,14 @@ def migrate_target(
     if folder.target_sql is None and needs_sql:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
+    with _one_at_a_time(conn):
+        return _migrate_target(conn, folder, own_login, columns)
+
+
+def _migrate_target(
+    conn: connection, folder: PipelineFolder, own_login: str | None, columns: Sequence[Sequence[Column]] | None
+) -> list[str]:
+    pipeline = folder.pipeline
     tables = [target.table for target in pipeline.targets if not isinstance(target.table, Iceberg)]
     with transaction(conn, OWNER) as cur:
         register(cur, pipeline)
@@ -138,6 +147,19 @@ def migrate_target(
                 next_command=f"{MIGRATE} {pipeline.name}",
             ) from None
         return make_feeds(cur, pipeline)
+
+
+@contextmanager
+def _one_at_a_time(conn: connection) -> Iterator[None]:
+    """Keeps other migrations of targets waiting. `if not exists` does not help two that make one table together."""
+    with transaction(conn, None, lock_seconds=MIGRATION_LOCK_SECONDS) as cur:
+        cur.execute(Q["hold_targets"])
+    try:
+        yield
+    finally:
+        if not conn.closed:
+            with transaction(conn, None) as cur:
+                cur.execute(Q["let_targets_go"])
 
 
 def _migrate(conn: connection) -> list[Migration]:
