@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from lockstep.adapters.kafka.broker import Broker
+from lockstep.core.errors import Refusal
 from lockstep.core.planning.bounds import parse_bound
 from lockstep.steps.proof.explain import Within, explain
-from support.scenes.odd_logs import COMPACTED, compact, delete_records, offsets_in, records
+from lockstep.steps.proof.verify import verify
+from support.scenes.odd_logs import COMPACTED, compact, delete_records, offsets_in, records, recreate
 
 if TYPE_CHECKING:
     from support.scenes.here import Here
@@ -84,3 +89,35 @@ def test_what_was_compacted_before_it_was_read_is_not_called_by_a_name_nobody_kn
     assert told(here)[0] == [(0, 3, "marker_or_compacted", 3)]
     assert here.drill.ask("select min(_offset), count(*) from public.drill") == [(3, end - 3)]
     assert here.drill.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("prove", "again"),
+    [
+        pytest.param(told, "lockstep holes drill --explain", id="holes"),
+        pytest.param(
+            lambda here: verify(here.at.conn, here.at.broker, here.folder, deep=True),
+            "lockstep verify drill --deep",
+            id="verify",
+        ),
+    ],
+)
+def test_a_topic_that_is_made_anew_while_it_is_read_proves_nothing(elsewhere, produce, monkeypatch, prove, again):
+    here = elsewhere()
+    kafka, name = here.drill.kafka, here.drill.topic
+    produce(name, records(3), 0, "commit")  # a marker at 3: the stretch is read again
+    produce(name, records(5, 10), 0)
+    here.drain()
+    read, made = Broker.records, []
+
+    def made_anew(broker: Broker, *where: Any, **how: Any):
+        if not made:
+            made.append(name)
+            recreate(kafka, name, 1)
+            produce(name, records(9, 500), 0)  # other records, at all of these offsets
+        return read(broker, *where, **how)
+
+    monkeypatch.setattr(Broker, "records", made_anew)
+    with pytest.raises(Refusal, match="was made anew while it was read") as refused:
+        prove(here)
+    assert refused.value.next_command == again

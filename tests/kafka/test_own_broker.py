@@ -16,7 +16,7 @@ from lockstep.core.planning.decisions import Blocked, Idle, Start
 from lockstep.steps.changes.retire import retire
 from lockstep.steps.inspect.retention import retention_document
 from support.scenes.here import ME
-from support.scenes.odd_logs import alter, high_end, log_start, records, until
+from support.scenes.odd_logs import alter, high_end, log_start, records, recreate, until
 from support.servers.own_broker import OwnBroker
 
 FAR = 2**53 + 1  # the first whole number that a double cannot hold
@@ -57,6 +57,30 @@ def test_a_truncated_log_stops_the_pipeline_and_names_both_ends(elsewhere, produ
     assert blocked.next_command == "lockstep retire drill --partition 0 --reason ..."
     assert here.drill.ask("select incarnation, position from lockstep.stream order by 1") == [(0, 12), (1, 5)]
     assert here.drill.ask("select count(*) from public.drill where n >= 500") == [(5,)]
+
+
+@pytest.mark.long
+def test_a_client_that_lives_on_reads_a_topic_that_is_made_anew_behind_a_restart(own, topic, produce):
+    name, other = topic(partitions=2), topic(partitions=1)
+    produce(name, records(3), 0)
+    known = Broker(own.address)
+    assert known.view(name).bounds[0].stable_end == 3
+    own.stop()
+    own.start()  # a new leader, under a later epoch
+    old = known.view(name)
+    assert (old.bounds[0].stable_end, (old.bounds[0].leader_epoch or 0) > 0) == (3, True)
+
+    recreate(own.address, name, 1)
+    produce(name, records(5), 0)
+
+    for _ in range(2):
+        (new,) = known.topic_views([name]).topics
+        assert known.view(name) == new
+        assert new.topic_id != old.topic_id
+        assert {p: bounds.stable_end for p, bounds in new.bounds.items()} == {0: 5}
+        assert known.high_ends(new) == {0: 5}
+        assert [record.offset() for record in known.records(name, 0, 0, 5)] == [0, 1, 2, 3, 4]
+        assert len(known.topic_views([name, other]).topics) == 2
 
 
 def test_offsets_past_two_to_the_53_are_exact_everywhere(elsewhere, produce, own):

@@ -59,6 +59,19 @@ def view_of_topics(broker: Broker, topics: Iterable[str]) -> LogView:
     return broker.view(names[0]) if len(names) == 1 else broker.topic_views(names)
 
 
+def require_still_same(broker: Broker, view: LogView, topics: Iterable[str], again: str) -> None:
+    """Requires, behind a read by the topics' names, that they still are the topics of the view. Else it read other records.
+
+    `again` is the command that reads once more.
+    """
+    names = sorted(set(topics))
+    if not names:
+        return
+    now = view_of_topics(broker, names)
+    if changed := next((name for name in names if now.log_of(name) != view.log_of(name)), None):
+        raise Refusal(f"topic {changed} was made anew while it was read, so nothing is known", next_command=again)
+
+
 def require_whole(
     broker: Broker, view: LogView, item: StreamRange, epoch: int | None, batch_id: int, pipeline: str
 ) -> None:

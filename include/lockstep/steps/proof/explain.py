@@ -13,6 +13,7 @@ from lockstep.core.pipeline.definition import Append
 from lockstep.core.planning.bounds import AtOffsets
 from lockstep.core.proof.gaps import Kind, SeenOffsets, join_stretches, tell_apart
 from lockstep.ledger.proof import verify as ledger
+from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.archived_records import archived_messages, read_held
 from lockstep.steps.requests.edges import edge, streams_of_log, topics_meant
 
@@ -106,6 +107,7 @@ def _of_topic(
         found[piece.stream.partition] += _look(
             conn, broker, pipeline, piece, view[piece.stream.topic_partition].archived, compacts=compacts
         )
+    require_still_same(broker, view, [view.topic] if looked_at else [], f"lockstep holes {pipeline.name} --explain")
     return looked_at, [
         {
             "topic": view.topic,

@@ -22,6 +22,7 @@ from lockstep.ledger.proof.chain import chain_check
 from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
+from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
@@ -98,6 +99,7 @@ def verify(
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
+        require_still_same(broker, view, (s.topic for s in streams), f"lockstep verify {pipeline.name} --deep")
         return checks
 
 
