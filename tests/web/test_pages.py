@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ import pytest
 from confluent_kafka.admin import ConfigResource
 
 from lockstep.steps.changes.forget import forget
+from lockstep.steps.changes.retire import retire
 from lockstep.steps.upkeep.archive import archive_due
 from lockstep.web import plugin
 from lockstep.web.app import pages_app
 from lockstep.web.pictures.drawing import Scale
-from support.scenes.here import ME
-from support.scenes.odd_logs import alter, delete_records, until
+from lockstep.web.place import ASKING
+from support.scenes.here import ME, into_feed
+from support.scenes.odd_logs import alter, delete_records, recreate, until
 from web.answers import guards, said
 
 FOLDER = Path(__file__).parents[2] / "plugins"
@@ -228,3 +231,33 @@ def test_the_axis_is_marked_at_round_offsets_within_it(low, high):
     marks = Scale(low, high).ticks()
     assert len(marks) <= 9
     assert all(low <= offset <= high and 0 <= x <= 1000 for x, offset in marks)
+
+
+def test_a_record_of_a_topic_that_was_made_anew_is_not_shown_as_the_one_that_was_read(pages, drill, produce):
+    here = into_feed(drill)
+    here.drain()
+    ((key, partition, offset),) = here.drill.ask(
+        "select id, partition, _offset from public.newest join lockstep.origin using (_stream) order by _offset limit 1"
+    )
+    recreate(here.drill.kafka, here.drill.topic)
+    other = json.dumps({"id": "another", "n": 1})
+    produce(here.drill.topic, [("another", other)] * (offset + 1), partition)
+    by_offset, by_key = f"/dags/drill/record?partition={partition}&offset={offset}", f"/dags/drill/record?key={key}"
+
+    for address in (by_offset, by_key):
+        until(lambda address=address: ASKING not in said(pages(address)), "the broker does not answer")
+        words = said(pages(address))
+        assert f"id {key} " in words
+        assert "another topic of this name" in words
+        assert "another&#34;" not in pages(address).text, "it shows the bytes of another record"
+
+    retire(here.at.conn, here.at.broker, here.folder.pipeline, None, ME)
+    here.drain()
+
+    words = said(pages(by_key))
+    assert f"id {key} " in words, "the row of this key, and not that of the record that stands there today"
+    assert "batch 1" in words
+    assert "another topic of this name" in words
+    words = said(pages(by_offset))
+    assert "batch 2" in words
+    assert "another topic of this name" not in words

@@ -36,14 +36,16 @@ def outcome_of_record(
     offset: int,
     look: Callable[[int, int], list[Document]] | None = None,
     topic: str | None = None,
+    of_stream: int | None = None,
 ) -> Document:
     """Returns the owner of an offset and the outcome of its record. With several targets, each row names its own.
 
-    `look` finds its rows if they are in another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the
-    log`. In the last case a batch covers the offset, and is known to have found no record there.
+    The offset is one of the partition's newest log, or of the log of a stream. `look` finds its rows if they are in
+    another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the log`. In the last case a batch covers the
+    offset, and is known to have found no record there.
     """
     place = {"topic": pipeline.one_topic(topic), "partition": partition, "offset": offset}
-    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name} | place)
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "of_stream": of_stream} | place)
     owner = maybe(cur)
     if owner is None:
         cur.execute(Q["known_partitions"], {"pipeline": pipeline.name, "topic": place["topic"]})
@@ -64,12 +66,21 @@ def outcome_of_record(
     }
 
 
-def stream_of_offset(cur: cursor, pipeline: str, where: TopicPartition, offset: int) -> int:
-    """Returns the stream that owns an offset. The partition must have one."""
+def stream_of_offset(
+    cur: cursor, pipeline: str, where: TopicPartition, offset: int, of_stream: int | None = None
+) -> int:
+    """Returns the stream that owns an offset, as `outcome_of_record` chooses it. The partition must have one."""
     place = {"topic": where.topic, "partition": where.partition, "offset": offset}
-    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline} | place)
+    cur.execute(Q["owner_of_offset"], {"pipeline": pipeline, "of_stream": of_stream} | place)
     (row,) = every(cur)
     return int(row.stream_id)
+
+
+def log_of_stream(cur: cursor, stream_id: int) -> tuple[str, str, str]:
+    """Returns (cluster id, topic, topic id) of a stream."""
+    cur.execute(Q["log_of_stream"], {"stream_id": stream_id})
+    (row,) = every(cur)
+    return row.cluster_id, row.topic, row.topic_id
 
 
 def _rows(cur: cursor, pipeline: Pipeline, coordinates: Mapping[str, int]) -> list[Document]:
@@ -87,7 +98,14 @@ def keyed(pipeline: Pipeline) -> Pipeline | None:
 
 
 def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None) -> Document:
-    """Returns a key's row with its record and attempt. Without a row, returns the tombstone that deleted it.
+    """Returns a key's row with its record and attempt, as `stream_and_record` finds them."""
+    return stream_and_record(cur, pipeline, key, target_cur)[1]
+
+
+def stream_and_record(
+    cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cur: cursor | None = None
+) -> tuple[int, Document]:
+    """Returns a key's row with its record, its attempt and its stream. Without a row, returns the tombstone that deleted it.
 
     The row of a history is the key's last version, or the deletion that ended it. The origin of an accumulated row is the
     newest record that counts. `contributions` are all that add up to it, newest first. `target_cur` queries the store of
@@ -128,7 +146,8 @@ def record_of_row(cur: cursor, pipeline: Pipeline, key: Sequence[str], target_cu
         what = "came from no stream of this ledger" if row else _why_gone(cur, pipeline)
         raise Refusal(f"{target.table}: the row with {shown} {what}", next_command=f"lockstep status {pipeline.name}")
     is_deleted = row is None or bool(row.get("_deleted"))
-    return {"row": row, "deleted": is_deleted, "contributions": [_told(c) for c in contributions]} | _named(origin)
+    known = {"row": row, "deleted": is_deleted, "contributions": [_told(c) for c in contributions]}
+    return origin.stream_id, known | _named(origin)
 
 
 def _why_gone(cur: cursor, pipeline: Pipeline) -> str:

@@ -3,8 +3,8 @@
 select distinct partition from lockstep.stream where pipeline = %(pipeline)s and topic = %(topic)s order by partition
 
 -- name: owner_of_offset
--- Who owns one offset of a partition's newest log, by which attempt of which run, and what was read around it. An older incarnation
--- of this log has read what lies below the start of the newest one.
+-- Who owns one offset of a partition's newest log, or of a given stream's, by which attempt of which run, and what was read around
+-- it. An older incarnation of this log has read what lies below the start of the newest one.
 select s.stream_id, s.topic, s.partition, %(offset)s::bigint as "offset", c.kind, m.batch_id, m.token, a.dag_id, a.dag_run_id,
     t.first_offset, t.last_offset, t.delivered, t.filtered, upper(r.offsets) - lower(r.offsets) as span
 from lockstep.stream s
@@ -25,8 +25,13 @@ left join lockstep.result t on t.batch_id = m.batch_id and t.token = m.token and
 where s.pipeline = %(pipeline)s and s.topic = %(topic)s and s.partition = %(partition)s
   and (s.cluster_id, s.topic_id) = (
     select n.cluster_id, n.topic_id from lockstep.stream n
-    where n.pipeline = s.pipeline and n.topic = s.topic and n.partition = s.partition order by n.incarnation desc limit 1)
+    where n.pipeline = s.pipeline and n.topic = s.topic and n.partition = s.partition
+      and n.stream_id = coalesce(%(of_stream)s::int, n.stream_id) order by n.incarnation desc limit 1)
 order by s.start_offset > %(offset)s::bigint, s.incarnation desc, c.kind is null, s.epoch desc limit 1
+
+-- name: log_of_stream
+-- The log that a stream reads.
+select cluster_id, topic, topic_id from lockstep.stream where stream_id = %(stream_id)s
 
 -- name: reject_of_offset
 -- Why a record was refused.
@@ -47,7 +52,8 @@ order by valid_until is null desc, _deleted desc, _stream desc, _offset desc, _o
 
 -- name: origin_of_row
 -- From a row's coordinates to where it was read, and by which attempt of which run.
-select o.topic, o.partition, %(offset)s::bigint as "offset", %(batch_id)s::bigint as batch_id, m.token, a.dag_id, a.dag_run_id
+select o._stream as stream_id, o.topic, o.partition, %(offset)s::bigint as "offset", %(batch_id)s::bigint as batch_id, m.token,
+    a.dag_id, a.dag_run_id
 from lockstep.origin o
 left join lockstep.commit m on m.batch_id = %(batch_id)s and m.stream_id = o._stream
 left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
@@ -75,7 +81,7 @@ where f.target = %(target)s and s.pipeline = %(pipeline)s order by f."order" des
 
 -- name: record_of_tombstone
 -- That record, and the attempt that owns it.
-select s.topic, s.partition, d."offset", m.batch_id, m.token, a.dag_id, a.dag_run_id
+select d.stream_id, s.topic, s.partition, d."offset", m.batch_id, m.token, a.dag_id, a.dag_run_id
 from (select %(stream_id)s::int as stream_id, %(offset)s::bigint as "offset") d join lockstep.stream s using (stream_id)
 left join lockstep.coverage c on int4range(c.stream_id, c.stream_id, '[]') && int4range(s.stream_id, s.stream_id, '[]')
     and c.offsets @> d."offset"

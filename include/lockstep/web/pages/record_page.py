@@ -36,6 +36,7 @@ from lockstep.web.render import page, writable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.ledger.views.reading import Document
     from lockstep.targets.stores.delivery import Results
@@ -46,6 +47,7 @@ MOST_SET_OUT = 64_000  # characters of JSON. Indenting longer ones costs memory 
 MOST_HEADERS = 100
 BRACKETS = re.compile(r"[\[\]{}]")
 GONE = "Kafka does not have this offset any more, or not yet."
+ANOTHER_LOG = "Kafka has another topic of this name now, and none of its records is this one."
 MOST_NESTED = 50  # open brackets in JSON that is indented
 
 
@@ -77,16 +79,17 @@ def record_page(
         results = connection_results_elsewhere(pipeline) if pipeline.store else None
         if key and not keyed:
             raise HTTPException(400, f"Rows of {name} have no key: a record is found by partition and offset.")
+        stream = None
         if key and keyed:
-            by_key = _blamed(keyed, results, key)
+            stream, by_key = _blamed(keyed, results, key)
             topic, partition, offset = by_key["topic"], by_key["partition"], by_key["offset"]
             values["adds_up"] = by_key["contributions"]
         if partition is not None and offset is not None:
             look = partial(results.rows_of_offset, pipeline) if results else None
             with reading_ledger() as cur:
-                found = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic)
+                found = tracing.outcome_of_record(cur, pipeline, partition, offset, look, topic, stream)
             values |= {"found": found, "rows": found["rows"], "outcome": _outcome(found)}
-            values["raw"], values["no_raw"] = _raw(pipeline, found)
+            values["raw"], values["no_raw"] = _raw(pipeline, found, stream)
     except LedgerAway:
         raise
     except Refusal as refusal:
@@ -114,13 +117,13 @@ def _status(refusal: Refusal, key: Sequence[str], columns: Sequence[str]) -> int
     return 400 if key and len(key) != len(columns) else 404
 
 
-def _blamed(keyed: Pipeline, results: Results | None, key: Sequence[str]) -> Document:
-    """Returns the record behind a key's row, whichever store holds the row."""
+def _blamed(keyed: Pipeline, results: Results | None, key: Sequence[str]) -> tuple[int, Document]:
+    """Returns the stream and the record behind a key's row, whichever store holds the row."""
     if isinstance(results, Warehouse):
         with reading_ledger() as cur, results.reading() as target_cur:
-            return tracing.record_of_row(cur, keyed, key, target_cur)
+            return tracing.stream_and_record(cur, keyed, key, target_cur)
     with reading_ledger() as cur:
-        return tracing.record_of_row(cur, keyed, key)
+        return tracing.stream_and_record(cur, keyed, key)
 
 
 def _outcome(found: Document) -> str:
@@ -133,33 +136,45 @@ def _outcome(found: Document) -> str:
     return "nothing was read here"
 
 
-def _raw(pipeline: Pipeline, found: Document) -> tuple[ReadableRecord | None, str | None]:
-    """Returns the record from Kafka, or below log start from the archive, or why there is none."""
-    of_topic, partition, offset = found["topic"], found["partition"], found["offset"]
+def _raw(pipeline: Pipeline, found: Document, of_stream: int | None) -> tuple[ReadableRecord | None, str | None]:
+    """Returns the record from Kafka, or from the archive if the log does not have it any more, or why there is none."""
+    where, offset = TopicPartition(found["topic"], found["partition"]), found["offset"]
     try:
-        topic, unknown = view_of(of_topic)
+        topic, unknown = view_of(where.topic)
         if topic is None:
             return None, unknown
-        bounds = topic.bounds.get(partition)
-        if bounds is None or offset < bounds.log_start:
-            return _archived(pipeline, found)
-        if offset >= bounds.stable_end:
-            return None, GONE
-        for message in connection_broker().records(of_topic, partition, offset, offset + 1, most=MOST_READ):
-            return _readable(message), None
+        with reading_ledger() as cur:
+            stream = tracing.stream_of_offset(cur, pipeline.name, where, offset, of_stream)
+            log = tracing.log_of_stream(cur, stream)
+        item = StreamRange(stream, OffsetRange(where, offset, offset + 1))
+        gone = _why_gone(topic, log, item.offsets)
+        return _archived(pipeline, item, gone) if gone else _in_log(topic, item.offsets)
     except Refusal as refusal:
         return None, refusal.message
+
+
+def _why_gone(view: TopicView, log: tuple[str, str, str], wanted: OffsetRange) -> str | None:
+    """Says why the log does not have an offset any more, or returns None if it may have it."""
+    if view.log_of(wanted.topic_partition.topic) != log:  # a topic that was made anew holds other records
+        return ANOTHER_LOG
+    bounds = view.get(wanted.topic_partition)
+    return GONE if bounds is None or wanted.from_offset < bounds.log_start else None
+
+
+def _in_log(view: TopicView, wanted: OffsetRange) -> tuple[ReadableRecord | None, str | None]:
+    where, offset = wanted.topic_partition, wanted.from_offset
+    if offset >= view[where].stable_end:
+        return None, GONE
+    for message in connection_broker().records(where.topic, where.partition, offset, offset + 1, most=MOST_READ):
+        return _readable(message), None
     return None, "No record stands at this offset: the end of a transaction, an aborted or a compacted record."
 
 
-def _archived(pipeline: Pipeline, found: Document) -> tuple[ReadableRecord | None, str | None]:
-    where = TopicPartition(found["topic"], found["partition"])
+def _archived(pipeline: Pipeline, item: StreamRange, gone: str) -> tuple[ReadableRecord | None, str | None]:
     with reading_ledger() as cur:
-        stream = tracing.stream_of_offset(cur, pipeline.name, where, found["offset"])
-        item = StreamRange(stream, OffsetRange(where, found["offset"], found["offset"] + 1))
         files = files_of_range(cur, pipeline, item)
     if not files:
-        return None, GONE
+        return None, gone
     for message in messages_in_files(connection_broker(), pipeline, files, item.offsets):
         return _readable(message), None
     return (
