@@ -79,9 +79,12 @@ def _commit_before(sequence: Any) -> int:
     if sequence is None:
         return 0
     try:
-        before, *_ = json.loads(sequence)
-    except (TypeError, ValueError):
-        raise ValueError("source.sequence: is no list of places") from None
+        places = json.loads(sequence)
+    except (TypeError, ValueError, RecursionError):
+        places = None
+    if not isinstance(places, list) or not places:
+        raise ValueError("source.sequence: is no list of places")
+    before = places[0]
     return 0 if before is None else _number(before, "sequence")
 
 
