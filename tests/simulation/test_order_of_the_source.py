@@ -109,6 +109,54 @@ def test_a_tombstone_whose_deletion_was_compacted_away_deletes_the_row(sourced):
     assert sourced.rows == {}
 
 
+@pytest.mark.parametrize("portions", [(2,), (1, 1)], ids=str)
+def test_a_tombstone_behind_a_rejected_deletion_deletes_the_row_wherever_a_batch_ends(sourced, portions):
+    sourced.put(changed("c", 1, "a", 10))
+    unplaced = CapturedRecord(b'{"id": 1}', b'{"op": "d", "before": {"id": 1}, "source": {"ts_ms": 5}}')
+    records = iter([unplaced, tombstone(1)])
+    for portion in portions:
+        sourced.put(*(next(records) for _ in range(portion)))
+    assert sourced.ask('select "offset" from lockstep.reject') == [(1,)]
+    assert sourced.rows == {}
+
+
+@pytest.mark.parametrize("portions", [(3,), (1, 2), (2, 1), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("sends_deletions", [True, False])
+def test_a_tombstone_behind_another_keys_deletion_deletes_the_row_wherever_a_batch_ends(
+    sourced, portions, sends_deletions
+):
+    sourced.put(changed("c", 1, "a", 10), changed("c", 4, "x", 11), changed("c", 7, "y", 12))
+    assert partition(sourced, 1) == partition(sourced, 4) == partition(sourced, 7)
+    first = changed("d", 4, "x", 13) if sends_deletions else tombstone(7)
+    records = iter([first, tombstone(4), tombstone(1)])
+    for portion in portions:
+        sourced.put(*(next(records) for _ in range(portion)))
+    assert sourced.rows == ({7: of("y", None)} if sends_deletions else {})
+
+
+@pytest.mark.parametrize("portions", [(2,), (1, 1)], ids=str)
+def test_a_tombstone_behind_an_old_change_of_another_key_deletes_the_row_wherever_a_batch_ends(sourced, portions):
+    sourced.put(changed("c", 1, "a", 10), changed("c", 4, "x", 11), changed("u", 4, "y", 12))
+    records = iter([changed("c", 4, "x", 11), tombstone(1)])
+    for portion in portions:
+        sourced.put(*(next(records) for _ in range(portion)))
+    assert sourced.rows == {4: of("y", None)}
+    place = partition(sourced, 1)
+    sourced.put(changed("u", 4, "z", 13))
+    replayed(sourced, {place: 4}, {place: 5})
+    assert sourced.rows == {4: of("z", None)}
+
+
+def test_a_tombstone_whose_deletion_was_staged_alone_and_then_compacted_away_deletes_the_row(alone):
+    alone.put(changed("c", 1, "a", 10))
+    alone.write([changed("d", 1, "a", 11)])
+    alone.validated(alone.plan())
+    alone.abandon()
+    del alone.log.parts[partition(alone, 1)].records[1]
+    alone.put(tombstone(1))
+    assert alone.rows == {}
+
+
 def test_a_snapshot_loses_against_a_change_of_the_same_or_a_later_place_and_wins_against_an_earlier_one(sourced):
     sourced.put(changed("u", 1, "streamed", 20), changed("u", 2, "streamed", 21), changed("u", 3, "streamed", 19))
     for key in (1, 2, 3):

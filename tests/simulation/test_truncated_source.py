@@ -240,3 +240,15 @@ def test_verify_names_a_row_from_before_a_truncation_that_came_back_by_hand(alon
 def blamed(scene: Mirror, key: int) -> Any:
     with transaction(scene.at.conn, READER) as cur:
         return record_of_row(cur, scene.pipeline, [str(key)])
+
+
+@pytest.mark.parametrize("portions", [(2,), (1, 1)], ids=str)
+def test_an_old_deletion_from_before_a_truncation_takes_no_newer_row_wherever_its_tombstone_is_cut_off(
+    sourced, portions
+):
+    sourced.put(truncated(30))
+    sourced.put(changed("c", 1, "new", 31))
+    records = iter([changed("d", 1, "a", 12), tombstone(1)])
+    for portion in portions:
+        sourced.put(*(next(records) for _ in range(portion)))
+    assert sourced.rows == {1: of("new", None)}

@@ -29,14 +29,16 @@ def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]
     cur.execute(sql.SQL(Q["has_unplaced"]).format(rows=rows.source))
     placed = columns.staged
     casts = [sql.SQL("t.{}::{}").format(sql.Identifier(name), sql.SQL(types[name])) for name in key]
+    values = sql.SQL(", ").join(casts)
     if one(cur).yes:
         others = [name for name in columns.names if name != SOURCE_ORDER]
         its = type(columns)(tuple(others), tuple(types[name] for name in others)).staged
-        window = sql.SQL(Q["placed"]).format(staged_key_values=sql.SQL(", ").join(casts))
+        window = sql.SQL(Q["placed"]).format(staged_key_values=values)
         placed = sql.SQL("{}, {}").format(its, window)
     same = [sql.SQL("{} = n.{}").format(cast, sql.Identifier(name)) for cast, name in zip(casts, key, strict=True)]
     return {
         "placed": placed,
+        "staged_key_values": values,
         "newest_first": sql.SQL(Q["newest_first"]),
         "order": sql.SQL("_source_order desc nulls last,"),
         "staged_order": sql.SQL(", t._source_order"),
@@ -49,12 +51,17 @@ def source_parts(cur: cursor, rows: Rows, columns: Payload, key: tuple[str, ...]
     }
 
 
-def place_tombstones(cur: cursor, parts: Mapping[str, Any]) -> int:
+def place_tombstones(cur: cursor, parts: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     """Gives an order to tombstones that came without their deletion. Returns how many have done their work before."""
-    cur.execute(sql.SQL(Q["drop_seconds"]).format(**parts))
+    cur.execute(sql.SQL(Q["drop_seconds"]).format(**parts), values)
     dropped = cur.rowcount
     cur.execute(sql.SQL(Q["place_by_rows"]).format(**parts))
     return dropped
+
+
+def remember_deletions(cur: cursor, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Remembers the last deletion of each stream, by which a later batch knows its tombstone again."""
+    cur.execute(sql.SQL(Q["remember_last"]).format(**parts), values)
 
 
 def refuse_new_log(cur: cursor, parts: Mapping[str, Any], values: Mapping[str, Any]) -> None:

@@ -29,11 +29,27 @@ where excluded."order" > d."order"
     = (select coalesce(o.first_topic, o.topic) from lockstep.stream o where o.stream_id = d.stream_id)
 
 -- name: drop_seconds
--- A tombstone right behind the last record of an earlier range: that one was its deletion, and had its effect. If it made a row, it
--- was none.
+-- A tombstone right behind the last record of an earlier range: that one was its deletion, and had its effect. If its key was never
+-- deleted, or that record made a row, was rejected, or deleted another key, it was none.
 delete from newest n where n._deleted and n._source_order is null and exists (
-    select from lockstep.result r where r.stream_id = n._stream and r.last_offset = n._offset - 1)
+    select from lockstep.result r join lockstep.commit m using (batch_id, stream_id, token)
+    where r.stream_id = n._stream and r.last_offset = n._offset - 1)
+  and exists (
+    select from lockstep.tombstone d where d.target = %(target)s and d.key = jsonb_build_array({newest_keys}))
+  and not exists (
+    select from lockstep.tombstone d where d.target = %(target)s and d.stream_id = n._stream and d."offset" = n._offset - 1
+      and d.key <> jsonb_build_array({newest_keys}))
   and not exists (select from {target} t where t._stream = n._stream and t._offset = n._offset - 1)
+  and not exists (select from lockstep.reject j where j.stream_id = n._stream and j."offset" = n._offset - 1)
+
+-- name: remember_last
+-- The last deletion of each stream is remembered also where it lost: the next range may begin with its tombstone.
+insert into lockstep.tombstone (target, key, stream_id, "offset", "order")
+select %(target)s, l.key, l._stream, l._offset, l._source_order
+from (
+    select distinct on (t._stream) jsonb_build_array({staged_key_values}) as key, t._stream, t._offset, t._source_order
+    from {rows_of_keys} t where t._deleted and t._source_order is not null order by t._stream, t._offset desc) l
+on conflict (target, key) do nothing
 
 -- name: place_by_rows
 -- A tombstone whose deletion is gone from the topic deletes the row that is there, in the order of the topic.

@@ -43,6 +43,7 @@ class Truncations:
         if self.count:
             parts["rows"] = self._made("without_truncations", **its)
             values["stream"] = self._youngest.stream_id
+        parts["rows_of_keys"] = parts["rows"]  # also of those from before a truncation
 
     def apply(self, left_open: OpenValues) -> tuple[int, int]:
         """Drops staged records from before the last truncation, and deletes rows from before it. Returns both numbers.
@@ -53,7 +54,7 @@ class Truncations:
         found = self._found("floor")
         dropped, emptied = self._apply_floor(found.order) if found else (0, 0)
         left_open.fill_from_batch()
-        return dropped + place_tombstones(self._cur, self._parts), emptied
+        return dropped + place_tombstones(self._cur, self._parts, self._values), emptied
 
     def _apply_floor(self, order: memoryview) -> tuple[int, int]:
         self._values["floor"] = order

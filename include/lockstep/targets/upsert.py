@@ -14,7 +14,7 @@ from lockstep.ledger.rows import maybe, one
 from lockstep.ledger.staging.staged import analyze
 from lockstep.targets.payload import Payload, payload
 from lockstep.targets.rows import found_by_index
-from lockstep.targets.source_order import refuse_new_log, source_parts
+from lockstep.targets.source_order import refuse_new_log, remember_deletions, source_parts
 from lockstep.targets.source_truncation import Truncations
 from lockstep.targets.unavailable import OpenValues
 
@@ -83,6 +83,8 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         _refuse_moved_key(cur, target, was="was deleted in one partition and stands in another")
     dead = run("drop_dead") if deletions.earlier else 0
     unavailable = left_open.fill_from_rows()
+    if by_source:
+        remember_deletions(cur, parts, values)
     deleted = 0
     if deletions.now:
         run("insert_tombstones")
