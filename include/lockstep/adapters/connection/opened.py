@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import psycopg2
+from psycopg2.extras import register_default_json, register_default_jsonb
 
 from lockstep.adapters.connection.dsn import parts_and_command, patience
 from lockstep.adapters.connection.password import PASSWORDS
@@ -50,7 +53,23 @@ def open_connection(dsn: str, **more: Any) -> connection:
         if command is None or (anew := PASSWORDS.ask(command, refused=parts["password"])) == parts["password"]:
             raise
         conn = psycopg2.connect(**parts | {"password": anew})
+    for register in (register_default_json, register_default_jsonb):
+        register(conn, loads=_document)
     return conn
+
+
+def _document(text: str) -> Any:
+    """Returns what a document of JSON says. One that Python cannot read, as it is nested too deep, stays its text."""
+    try:
+        return json.loads(text, parse_float=_fraction)
+    except (RecursionError, ValueError):
+        return text
+
+
+def _fraction(text: str) -> float | str:
+    """Returns the number, or the text of one that is larger than any float."""
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def open_stager(dsn: str) -> connection:

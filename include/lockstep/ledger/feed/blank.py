@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from psycopg2 import sql
 
 from lockstep.core.feed.feeds import SCHEMA, feed_name
+from lockstep.ledger.exact_rows import with_texts
 from lockstep.ledger.feed.verify import FEED_COLUMNS
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -48,7 +49,8 @@ def left_in_feeds(cur: cursor, pipeline: Pipeline, pattern: str, waiting: Mappin
                 "the same erase again"
             )
         images = table_name(f"{SCHEMA}.{feed_name(target.table)}")
-        cur.execute(sql.SQL(Q["still_in_feed"]).format(images=images), {"pattern": pattern, "ours": list(FEED_COLUMNS)})
+        values = {"pattern": pattern, "ours": list(FEED_COLUMNS)}
+        cur.execute(sql.SQL(Q["still_in_feed"]).format(rows=with_texts(cur, images)), values)
         others = one(cur).changes - waits
         if others > 0:
             found.append(

@@ -4,7 +4,7 @@ select changes, waiting from lockstep.blank_images(%(erasure_id)s, %(target)s, %
 
 -- name: still_in_feed
 -- How many changes of a feed hold the key, before or after, in any column of the table.
-select count(distinct (i._change_set, i._ordinal_in_set)) as changes from {images} i
+select count(distinct (i._change_set, i._ordinal_in_set)) as changes from {rows} i
 where exists (select from jsonb_each_text(to_jsonb(i.*) - %(ours)s::text[]) v where v.value ~ %(pattern)s)
 
 -- name: erased_numbers

@@ -9,7 +9,7 @@ from psycopg2 import sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.feed.feeds import SCHEMA, feed_name
-from lockstep.ledger.exact_rows import exact_rows
+from lockstep.ledger.exact_rows import exact_rows, with_texts
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe
@@ -49,7 +49,7 @@ def read_changes(cur: cursor, pipeline: str, table: str, begin: int | None, limi
     images = table_name(f"{SCHEMA}.{feed_name(table)}")
     row_of = exact_rows(cur, images)
     values = {"target": table, "begin": begin, "until": begin + limit}
-    cur.execute(sql.SQL(Q["changes"]).format(images=images), values)
+    cur.execute(sql.SQL(Q["changes"]).format(rows=with_texts(cur, images)), values)
     return _stands(feed) | {"changes": _entries(every(cur), tuple(feed.key), row_of)}
 
 
@@ -61,7 +61,8 @@ def read_snapshot(cur: cursor, pipeline: str, target: Target) -> Document:
     feed = require_feed(cur, pipeline, target.table)
     keys = sql.SQL(", ").join(map(sql.Identifier, feed.key))
     row_of = exact_rows(cur, table_name(target.table))
-    cur.execute(sql.SQL(Q["snapshot"]).format(target=table_name(target.table), keys=keys))
+    rows = with_texts(cur, table_name(target.table))
+    cur.execute(sql.SQL(Q["snapshot"]).format(rows=rows, keys=keys))
     return _stands(feed) | {"changes": [], "rows": [row_of(row.row) for row in every(cur)]}
 
 

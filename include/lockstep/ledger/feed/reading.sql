@@ -7,7 +7,7 @@ where target = %(target)s
 -- The images of the changes from a number on, before ahead of after. Sets that end below are passed over by their index.
 select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id, s.at, i._change as change,
     (to_jsonb(i.*) - array['_change', '_change_set', '_ordinal_in_set'])::text as row
-from lockstep.change_set s join {images} i on i._change_set = s.change_set_id
+from lockstep.change_set s join {rows} i on i._change_set = s.change_set_id
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
     select max(p.first_number) from lockstep.change_set p
@@ -53,4 +53,4 @@ select target, sum(changes)::bigint as changes from lockstep.change_set where ba
 
 -- name: snapshot
 -- The table's rows, in the order of its key.
-select to_jsonb(t.*)::text as row from {target} t order by {keys}
+select to_jsonb(t.*)::text as row from {rows} t order by {keys}

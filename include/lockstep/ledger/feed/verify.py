@@ -9,6 +9,7 @@ from psycopg2 import sql
 from lockstep.core.feed.feeds import SCHEMA, feed_name
 from lockstep.core.pipeline.targets import ORIGIN, row_key
 from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.ledger.exact_rows import with_texts
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
@@ -55,9 +56,11 @@ def other_rows(cur: cursor, pipeline: str, target: Target) -> Wrong:
 
 def _wrong_in(cur: cursor, query: str, pipeline: str, target: Target, *, is_whole: bool) -> Wrong:
     keys = row_key(target)
+    table, images = table_name(target.table), table_name(f"{SCHEMA}.{feed_name(target.table)}")
     parts = {
-        "target": table_name(target.table),
-        "images": table_name(f"{SCHEMA}.{feed_name(target.table)}"),
+        "images": images,
+        "image_rows": with_texts(cur, images),
+        "target_rows": with_texts(cur, table),
         "image_keys": sql.SQL(", ").join(sql.Identifier("i", key) for key in keys),
         "row_keys": sql.SQL(", ").join(sql.Identifier("t", key) for key in keys),
     }

@@ -60,11 +60,11 @@ order by c.batch_id, s.partition
 with told as (
     select jsonb_build_array({image_keys}) as key, to_jsonb(i.*) - %(ours)s::text[] as image, i._change as change,
         s.first_number + i._ordinal_in_set as number
-    from {images} i join lockstep.change_set s on s.change_set_id = i._change_set where i._change <> 'erased'),
+    from {image_rows} i join lockstep.change_set s on s.change_set_id = i._change_set where i._change <> 'erased'),
 ordered as (
     select told.*, lag(change) over w as change_before, lag(image) over w as image_before, lead(number) over w is null as is_last
     from told window w as (partition by key order by number, change = 'after')),
-there as (select jsonb_build_array({row_keys}) as key, to_jsonb(t.*) - %(ours)s::text[] as image from {target} t)
+there as (select jsonb_build_array({row_keys}) as key, to_jsonb(t.*) - %(ours)s::text[] as image from {target_rows} t)
 select null::text as topic, null::int as partition, w.what from (
     select number, 'change ' || number || ' of ' || key::text || ' begins at another row than the change before it left' as what
     from ordered where change in ('before', 'delete') and change_before is not null

@@ -10,7 +10,7 @@ from psycopg2 import sql
 from lockstep.core.pipeline.definition import Append, History, Windows
 from lockstep.core.pipeline.targets import Upsert, WithTotals, row_key
 from lockstep.core.records import SOURCE_ORDER
-from lockstep.ledger.exact_rows import exact_rows
+from lockstep.ledger.exact_rows import exact_rows, with_texts
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import every, one
@@ -43,13 +43,14 @@ def difference(
 ) -> dict[str, Any]:
     """Returns the changes to those rows: `added`, `changed`, `removed`, `unchanged`, and the first few that differ."""
     parts = _parts(cur, target, attempt, place, event_time)
-    parts["after"] = sql.SQL(Q["rows_after"]).format(**parts)
+    parts["rows_after"] = with_texts(cur, parts["target"], sql.SQL("({})").format(sql.SQL(Q["after"]).format(**parts)))
     with found_by_index(cur):
         return compare_rows(cur, parts, asdict(attempt), samples)
 
 
 def compare_rows(cur: cursor, parts: dict[str, Any], values: dict[str, Any], samples: int) -> dict[str, Any]:
-    """Counts how the rows of `after` differ from the table `before`, and returns the first few that do, exactly."""
+    """Counts how the `rows_after` differ from the table `before`, and returns the first few that do, exactly."""
+    parts = parts | {"rows_before": with_texts(cur, parts["before"])}
     cur.execute(sql.SQL(Q["count_differences"]).format(**parts), values)
     counts: dict[str, Any] = one(cur)._asdict()
     row_of = exact_rows(cur, parts["before"])

@@ -7,7 +7,7 @@ create temp table {before} on commit drop as
 -- How many rows came, went, changed and stayed; a row answers to its key, and `_batch` is not looked at.
 with pairs as (
     select to_jsonb(b.*) - '_batch' as old, to_jsonb(a.*) - '_batch' as new
-    from {before} b full join ({after}) a on {same_key})
+    from {rows_before} b full join {rows_after} a on {same_key})
 select count(*) filter (where old is null) as added, count(*) filter (where new is null) as removed,
     count(*) filter (where old <> new) as changed, count(*) filter (where old = new) as unchanged
 from pairs
@@ -16,7 +16,7 @@ from pairs
 -- The first rows of each kind, as they were and as they would be.
 with pairs as (
     select to_jsonb(b.*) - '_batch' as old, to_jsonb(a.*) - '_batch' as new
-    from {before} b full join ({after}) a on {same_key}),
+    from {rows_before} b full join {rows_after} a on {same_key}),
 told as (
     select case when old is null then 'added' when new is null then 'removed' else 'changed' end as kind, old, new,
         coalesce(new, old) as row
@@ -25,7 +25,7 @@ select kind, old::text as before, new::text as after from (
     select *, row_number() over (partition by kind order by (row ->> '_stream')::int, (row ->> '_offset')::bigint) as place
     from told) numbered where place <= %(most)s order by kind, place
 
--- name: rows_after
+-- name: after
 -- The rows that the batch has left: its own offsets', and those of keys that it touched.
 {rows_of_offsets} {and_of_keys_after}
 

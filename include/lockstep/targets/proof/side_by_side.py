@@ -10,6 +10,7 @@ from psycopg2 import sql
 from lockstep.core.pipeline.columns import VERSION_NAMES
 from lockstep.core.pipeline.targets import History, WithTotals, row_key
 from lockstep.core.records import COORDINATES
+from lockstep.ledger.exact_rows import with_texts
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.targets.proof.difference import compare_rows, places_of
@@ -59,8 +60,10 @@ def side_by_side(
     cur.execute(sql.SQL(Q["make_before"]).format(**parts, typed=typed_columns(carried.types.items())))
     cur.copy_expert(sql.SQL(Q["rows_in"]).format(**parts), carried.rows)
     held = types_of_target(cur, target.table)
-    here = _list(name for name in columns if name in held)
-    return compare_rows(cur, parts | {"after": sql.SQL(Q["rows_here"]).format(**parts, columns=here)}, {}, samples)
+    here = [name for name in columns if name in held]
+    rows = sql.SQL(Q["rows_here"]).format(**parts, columns=_list(here))
+    rows_after = with_texts(cur, parts["target"], sql.SQL("({})").format(rows), only=here)
+    return compare_rows(cur, parts | {"rows_after": rows_after}, {}, samples)
 
 
 def _list(names: Iterable[str]) -> sql.Composed:
