@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from feed.sending import Sending, read_topic, sent_to
+from lockstep.adapters.kafka.sink import SinkWriter
 from lockstep.adapters.postgres import OWNER, PLANNER, connect, transaction
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.person import Person
@@ -124,6 +125,25 @@ def test_e17_a_topic_that_grew_would_turn_the_order_of_keys_round(here):
         done.result(20)
     assert "has 3 partitions, and had 2" in why(here)
     leave(here, 3, 0)
+
+
+def test_e17_a_topic_that_grows_beside_a_transaction_gets_nothing_of_it(here, monkeypatch):
+    before, send = read_topic(here.kafka, here.topic), SinkWriter.send
+
+    def sent_as_it_grows(writer, records):
+        admin = AdminClient({"bootstrap.servers": here.kafka})
+        for done in admin.create_partitions([NewPartitions(here.topic, 3)]).values():
+            done.result(20)
+        while writer.partitions() < 3:  # until the client has heard of it
+            pass
+        return send(writer, records)
+
+    monkeypatch.setattr(SinkWriter, "send", sent_as_it_grows)
+    here.change(*((each, 3) for each in "abcdefgh"))
+    assert "has 3 partitions, and had 2" in why(here)
+    assert read_topic(here.kafka, here.topic) == before | {2: []}
+    monkeypatch.undo()
+    leave(here, 3, 8)
 
 
 def test_e17_a_definition_that_names_another_topic_goes_there_by_a_decision(here, topic):
@@ -247,6 +267,14 @@ def test_small_changes_fit_a_topic_that_takes_small_batches(database, kafka, top
     here.make()
     here.change(*((f"k{n}" * 20, n) for n in range(200)))
     assert here.relay().sent == 200
+    assert here.wrong() == []
+
+
+def test_a_topic_that_takes_larger_batches_than_the_client_makes_gets_its_changes(database, kafka, topic):
+    here = Sending(database, kafka, sent_to(topic(partitions=1, max_message_bytes=2**31 - 1)))
+    here.make()
+    here.change(("a", 1))
+    assert here.relay().sent == 1
     assert here.wrong() == []
 
 

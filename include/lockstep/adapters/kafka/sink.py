@@ -44,7 +44,7 @@ FULL_SECONDS = 0.1
 SENT_BETWEEN_POLLS = 100  # records. A poll hears of errors alone, and costs as much as a record.
 UNHEARD = logging.getLogger(__name__)  # a fenced producer says so at a level that cannot be switched off
 UNHEARD.addHandler(logging.NullHandler())
-LEAST_BATCH = 1_000  # bytes, of the client
+LEAST_BATCH, MOST_BATCH = 1_000, 1_000_000_000  # bytes, of the client. A topic may take fewer, or more.
 
 
 class SinkWriter:
@@ -119,6 +119,11 @@ class SinkWriter:
             raise self._of_refused()
         if left:
             raise self._away(f"{left} records were not acknowledged within {SINK_ANSWER_SECONDS:.0f} s", SlowSink)
+
+    def partitions(self) -> int:
+        """Returns how many partitions the topic has now."""
+        found = self._asked(self._producer.list_topics, self.topic, SINK_ANSWER_SECONDS)
+        return len(found.topics[self.topic].partitions)
 
     def move_cursor(self, number: int) -> None:
         """Lets the transaction commit the cursor with its records."""
@@ -230,4 +235,7 @@ class SinkWriter:
 
 def _sizes(largest: int | None) -> dict[str, int]:
     """Returns a producer's settings for a topic that takes batches of so many bytes."""
-    return {} if largest is None else {"message.max.bytes": max(largest, LEAST_BATCH), "batch.size": largest}
+    if largest is None:
+        return {}
+    most = min(largest, MOST_BATCH)
+    return {"message.max.bytes": max(most, LEAST_BATCH), "batch.size": max(most, 1)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.sink import TRANSACTION_SECONDS
@@ -184,6 +184,9 @@ def _send(held: HeldRelay, known: Relayed, outgoing: Outgoing, begin: int, until
             _intend(held, portion.until)
         writer.flush()
         reach("relay.flushed")
+        if (other := _grown(held, known)) is not None:
+            writer.abort()
+            return other
         writer.move_cursor(portion.until)
         reach("relay.offsets")
     except Refusal:
@@ -201,6 +204,17 @@ def _send(held: HeldRelay, known: Relayed, outgoing: Outgoing, begin: int, until
 def _intend(held: HeldRelay, until: int) -> None:
     with transaction(held.at.conn, PLANNER) as cur:
         relays.intend(cur, held.target.table, held.token, until, RELAY_LEASE_SECONDS)
+
+
+def _grown(held: HeldRelay, known: Relayed) -> Blocked | None:
+    """Returns why the records may be in other partitions than earlier ones of their keys, or None.
+
+    The client may hear of new partitions at any time, so it is asked behind the last record.
+    """
+    if held.log is None:
+        return None
+    log = replace(held.log, partitions=held.writer.partitions())
+    return replace(known, log=held.log).other_sink(log, held.writer.topic)
 
 
 def _of_kafkas_end(held: HeldRelay, fenced: Superseded) -> Refusal:

@@ -35,6 +35,7 @@ class HeldRelay:
     target: Target
     writer: SinkWriter
     token: int
+    log: SinkLog | None = None  # that the transactions go to, once the place is known
 
 
 def require_relay(at: Context, pipeline: Pipeline, target: Target) -> Relayed:
@@ -81,6 +82,7 @@ def place_of(held: HeldRelay, known: Relayed, topic: Topic) -> int | Blocked:
     other = known.other_sink(log, topic.name)
     if other is not None:
         return other
+    held.log = log
     number = known.goes_on(held.writer.cursor(), lambda: newest_number(held.at.broker, view))
     reach("relay.cursor")
     if isinstance(number, Blocked):
