@@ -79,6 +79,33 @@ def test_e19_avro_values_are_exact_and_times_are_in_utc(sending, registry):
     assert here.relay().sent == 0
 
 
+def test_e19_a_time_of_fewer_digits_is_a_time_in_avro(sending, registry):
+    here = sending(registered=False)
+    with transaction(here.at.conn, OWNER) as cur:
+        cur.execute("alter table public.orders alter at type timestamptz(3)")
+        follow(cur, "public.orders")
+    register_schemas(here.at.conn, here.pipeline, here.at.find_registry)
+    here.change(("a", 1, None, "2026-05-01 12:00:00.25+02"))
+    assert here.relay().sent == 1
+    assert [row["at"] for row in values(here, registry)] == [datetime(2026, 5, 1, 10, 0, 0, 250_000, UTC)]
+
+
+@pytest.mark.parametrize(
+    ("written", "type_"),
+    [
+        ("numeric(12,2)", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}),
+        ("numeric(2,2)", {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 2}),
+        ("numeric(2,3)", "string"),
+        ("numeric(2,-3)", "string"),
+        ("numeric", "string"),
+        ("timestamp(0) with time zone", {"type": "long", "logicalType": "timestamp-micros"}),
+        ("timestamp(3) without time zone", "string"),
+    ],
+)
+def test_a_column_has_a_type_of_avro_that_holds_it(written, type_):
+    assert TableColumn("a", written).avro == type_
+
+
 def test_e19_documents_in_avro_have_the_row_before_and_after_and_where_it_comes_from(sending, registry):
     here = sending("change")
     here.change(("a", 1))

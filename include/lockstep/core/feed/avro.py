@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAMESPACE = "lockstep"
 AVRO_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z")
 _DIGITS = re.compile(r"^numeric\((\d+),(\d+)\)\Z")
+_SECOND_DIGITS = re.compile(r"^(timestamp)\(\d\)")  # of a time that keeps fewer of them
 # A column's type in Postgres → its type in Avro. All others are strings, as Postgres writes them.
 AVRO_TYPES: Mapping[str, Any] = {
     "boolean": "boolean",
@@ -50,9 +51,9 @@ class TableColumn:
     def avro(self) -> Any:
         """Returns the column's type in Avro, without null."""
         found = _DIGITS.match(self.type)
-        if found:
+        if found and int(found[2]) <= int(found[1]):
             return {"type": "bytes", "logicalType": "decimal", "precision": int(found[1]), "scale": int(found[2])}
-        return AVRO_TYPES.get(self.type, "string")
+        return AVRO_TYPES.get(_SECOND_DIGITS.sub(r"\1", self.type), "string")
 
 
 def schema_of_feed(name: str, columns: Sequence[TableColumn], shape: str) -> dict[str, Any]:
