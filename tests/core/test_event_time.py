@@ -175,6 +175,7 @@ GOOD: dict[str, Any] = {"table": "public.a", "window": Tumbling("1 hour"), "key"
         (lambda: Calendar("day", "Mars/Olympus"), "target.window: zone 'Mars/Olympus' is no time zone, such as"),
         (lambda: Calendar("day", "../etc/passwd"), "target.window: zone '../etc/passwd' is no time zone"),
         (lambda: Calendar("day", ""), "target.window: zone '' is no time zone"),
+        (lambda: Calendar("day", "CET"), "target.window: zone 'CET' has no summer time in Postgres: name a place, such as"),
         (lambda: Calendar("day", 5), "target.window: zone 5 is no time zone"),  # type: ignore[arg-type]
         (lambda: Windows(**GOOD | {"window": "1 hour"}), "target.window is '1 hour': it must be Tumbling, Hopping"),
         (lambda: Windows(**GOOD | {"lateness": "1d"}), "target.lateness is '1d': it must be a duration"),

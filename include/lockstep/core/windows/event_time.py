@@ -20,6 +20,7 @@ OF_WINDOWS = ("window_start", "window_end", "_watermark")  # beside a record's c
 MOST_WINDOWS_A_RECORD = 100
 LONGEST_DURATION = timedelta(days=3_660)
 CALENDAR_UNITS = ("day", "week", "month")
+FIXED_IN_POSTGRES = frozenset({"CET", "EET", "MET", "WET"})  # an offset there. Elsewhere a zone with summer time.
 _DURATION = re.compile(r"^(\d{1,6}) (second|minute|hour|day|week)s?\Z", re.ASCII)
 
 
@@ -90,6 +91,10 @@ class Calendar:
             raise BadDefinition(
                 f"target.window: zone {shown} is no time zone, such as 'Europe/Berlin' or 'UTC'"
             ) from None
+        if self.zone in FIXED_IN_POSTGRES:
+            raise BadDefinition(
+                f"target.window: zone {self.zone!r} has no summer time in Postgres: name a place, such as 'Europe/Berlin'"
+            )
 
 
 WindowKind = Tumbling | Hopping | Calendar

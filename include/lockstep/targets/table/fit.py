@@ -20,6 +20,7 @@ from lockstep.ledger.quoting import in_database
 from lockstep.ledger.rows import every, one
 from lockstep.targets.by_batch import is_by_batch
 from lockstep.targets.table.versions import TIMESTAMPTZ, require_one_current, require_versions
+from lockstep.targets.table.zones import require_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,6 +75,7 @@ def require_columns(cur: cursor, pipeline: Pipeline, columns: Sequence[Column]) 
         columns = ()
     else:
         given = {column.name for column in columns} | {*TARGET_COORDINATES}
+    require_zone(cur, pipeline)
     given |= require_versions(pipeline, columns, found)
     for column in columns:
         if column.name not in found:
