@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.definition import Accumulate, Append, Tumbling
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.proof.verify import verify
+from simulation.engine import RememberedEngine
 from simulation.pipeline import DDL, TOTALS
 from simulation.scene import COMMITTED, told
 
@@ -41,6 +44,23 @@ def beside(timed):
     with closing(connect(scene.dsn)) as conn:
         migrate_target(conn, scene.folder)
     return scene
+
+
+class Parted(RememberedEngine):
+    """An engine of which the first target gets the rows of the key `a` alone, and the others get all."""
+
+    def _line(self, item, task, rows):
+        line = super()._line(item, task, rows)
+        first = sum(row.split("\t")[10] == "a" for row in rows.getvalue().splitlines())
+        rows_of = (first, *line.rows_of[1:])
+        return replace(line, rows=sum(rows_of), rows_of=rows_of)
+
+    def _copy(self, work, rows):
+        every = rows.getvalue().splitlines(keepends=True)
+        of_a = io.StringIO("".join(row for row in every if row.split("\t")[10] == "a"))
+        first, *others = work.tables
+        super()._copy(SimpleNamespace(tables=[first], stager=work.stager), of_a)  # type: ignore[arg-type]
+        super()._copy(SimpleNamespace(tables=others, stager=work.stager), rows)  # type: ignore[arg-type]
 
 
 def not_proved(scene) -> list[str]:
@@ -102,3 +122,25 @@ def test_an_event_at_no_time_of_a_window_refuses_the_batch_and_nothing_of_it_is_
     assert said != COMMITTED
     assert "the event at house.v1-0 offset 1 is at 9999-12-31 23:59:59+00" in said
     assert counts(beside) == {}
+
+
+@pytest.mark.parametrize("portions", [(2,), (1, 1)], ids=str)
+def test_the_newest_event_of_any_target_moves_the_time_wherever_a_batch_ends(timed, monkeypatch, portions):
+    scene = timed()
+    windows = scene.pipeline.first
+    target = (windows, replace(windows, table="public.house_minutes"))
+    scene.pipeline = replace(scene.pipeline, target=target)
+    ddl = DDL["windowed"].replace("public.house ", "public.house_minutes ")
+    scene.folder = replace(scene.folder, pipeline=scene.pipeline, target_sql=ddl)
+    with closing(connect(scene.dsn)) as conn:
+        migrate_target(conn, scene.folder)
+    monkeypatch.setattr(scene, "_engine", lambda: Parted(scene.folder, scene.log, scene.dsn))
+    for partition in (1, 2):
+        scene.put(partition, 900, key="b")
+    records = iter([(0, "a"), (600, "b")])
+    for portion in portions:
+        for _ in range(portion):
+            at, key = next(records)
+            scene.put(0, at, key=key)
+        scene.done()
+    assert scene.watermark() == 590

@@ -94,7 +94,8 @@ known as (
 touched as (
     insert into window_touched select m.key from met m where m.revision > 0 on conflict do nothing),
 seen as (
-    insert into newest_event select a.stream_id, max(a.newest_event) from added a group by a.stream_id on conflict do nothing)
+    insert into newest_event as n select a.stream_id, max(a.newest_event) from added a group by a.stream_id
+    on conflict (stream_id) do update set moment = greatest(n.moment, excluded.moment))
 select coalesce(sum(a.records) filter (where not a.is_late), 0)::bigint as in_time,
     coalesce(sum(a.records) filter (where a.is_late), 0)::bigint as late
 from added a
@@ -104,7 +105,7 @@ from added a
 create temp table if not exists window_touched (key jsonb primary key) on commit drop
 
 -- name: make_newest
--- The newest events of the first target's rows, for the event time that moves behind the positions.
+-- The newest events of each stream, in whichever target's rows, for the event time that moves behind the positions.
 create temp table if not exists newest_event (stream_id int primary key, moment timestamptz) on commit drop
 
 -- name: touch_replaced
