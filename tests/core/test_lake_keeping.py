@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lockstep.core.errors import Refusal
-from lockstep.core.lake.keeping import SmallFile, expired_snapshots, kept_of, merge_order
+from lockstep.core.lake.keeping import SmallFile, cutoff_of, expired_snapshots, kept_of, merge_order
 
 
 def file(stream: tuple[int, int], offset: tuple[int, int]) -> SmallFile:
@@ -45,3 +45,10 @@ def test_how_long_snapshots_are_kept_is_a_duration():
         with pytest.raises(Refusal, match=r"LOCKSTEP_LAKE_KEEP is .* must be a duration") as refused:
             kept_of(wrong)
         assert refused.value.next_command == "set LOCKSTEP_LAKE_KEEP to a duration, such as 7d"
+
+
+def test_snapshots_expire_by_the_clock_that_is_behind_and_may_be_kept_for_ever():
+    now = datetime(2026, 5, 8, 12, tzinfo=UTC)
+    week, ahead = timedelta(days=7), now + timedelta(days=30)
+    assert cutoff_of(week, ahead, now) == cutoff_of(week, now, ahead) == cutoff_of(week, now) == now - week
+    assert cutoff_of(kept_of("800000d"), now) == datetime.min.replace(tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -142,3 +142,27 @@ def test_the_task_merges_by_a_decision_of_its_run_skips_when_idle_and_fails_when
     lake.drill.ask("update lockstep_lake.iceberg_tables set metadata_location = %s returning 1", older)
     with pytest.raises(AirflowException, match=r"drill: left for the next time: .*taken back"):
         dag.keep_lake(door)
+
+
+def test_a_caller_whose_clock_has_jumped_ahead_lets_no_snapshot_expire(of_tasks, monkeypatch):
+    lake = of_tasks
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz=None) -> datetime:
+            return datetime.now(tz) + timedelta(days=30)
+
+    @contextmanager
+    def opened(_):
+        yield lake.at
+
+    door: Any = SimpleNamespace(pipeline="drill", opened=opened, folder=lambda: lake.folder)
+    monkeypatch.setattr(dag, "get_current_context", lambda: {"dag_run": RUN})
+    monkeypatch.setattr(dag, "datetime", Ahead)
+    batches(lake, 3)
+    before = {snapshot.snapshot_id for snapshot in lake.table().opened.metadata.snapshots}
+
+    with suppress(AirflowSkipException):  # what expires is deleted, and readers of last week have lost it
+        dag.keep_lake(door)
+
+    assert before <= {snapshot.snapshot_id for snapshot in lake.table().opened.metadata.snapshots}

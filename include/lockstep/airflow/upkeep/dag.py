@@ -66,12 +66,12 @@ def keep_lake(door: Door) -> None:
     from lockstep.airflow import logs
     from lockstep.context.systems import lake_keep
     from lockstep.core.lake.keeping import Upkeep
-    from lockstep.steps.lake.keep_tables import keep_tables
+    from lockstep.steps.lake.keep_tables import cutoff_now, keep_tables
 
     run = get_current_context()["dag_run"]
     person = Person(f"{run.triggering_user_name or 'airflow'}@{run.dag_id}", "upkeep of the lake", run.run_id)
     with door.opened("upkeep") as at:
-        wanted = Upkeep(person, datetime.now(UTC) - lake_keep())
+        wanted = Upkeep(person, cutoff_now(at.conn, lake_keep(), datetime.now(UTC)))
         found = keep_tables(at.conn, door.folder().pipeline, at.broker.view, wanted)
     lines = [line for kept in found for line in kept.lines()]
     logs.log_facts("upkeep", lines, {"pipeline": door.pipeline, "tables": [asdict(kept) for kept in found]})

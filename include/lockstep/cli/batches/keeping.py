@@ -29,11 +29,12 @@ def upkeep_command(
     if not lake:
         raise typer.BadParameter("say what to keep: --lake; lockstep reap does the rest", param_hint="--lake")
     from lockstep.core.lake.keeping import Upkeep
-    from lockstep.steps.lake.keep_tables import keep_tables
+    from lockstep.steps.lake.keep_tables import cutoff_now, keep_tables
 
-    wanted = Upkeep(typing_person(reason or "upkeep of the lake"), datetime.now(UTC) - lake_keep(), dry_run)
-    pipeline = load(name).pipeline
+    pipeline, keep = load(name).pipeline, lake_keep()
     with closing(open_context()) as at:
+        cutoff = cutoff_now(at.conn, keep, datetime.now(UTC))
+        wanted = Upkeep(typing_person(reason or "upkeep of the lake"), cutoff, dry_run)
         found = keep_tables(at.conn, pipeline, at.broker.view, wanted)
     document = {"pipeline": name, "dry_run": dry_run, "tables": [asdict(kept) for kept in found]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from lockstep.core.pipeline.schedule import duration_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from lockstep.core.changes.person import Person
 
@@ -103,6 +104,16 @@ def kept_of(text: str) -> timedelta:
         return duration_of(text or KEPT, KEEP)
     except BadDefinition as error:
         raise Refusal(error.message, next_command=f"set {KEEP} to a duration, such as {KEPT}") from None
+
+
+def cutoff_of(keep: timedelta, *clocks: datetime) -> datetime:
+    """Returns the time before which snapshots may expire, by the clock that is furthest behind.
+
+    A clock that has jumped ahead lets nothing expire too soon. What expires is deleted.
+    """
+    least = datetime.min.replace(tzinfo=UTC)
+    now = min(clocks)
+    return now - keep if keep < now - least else least
 
 
 def merge_order(files: Iterable[SmallFile], log_starts: Mapping[int, int]) -> list[list[SmallFile]]:

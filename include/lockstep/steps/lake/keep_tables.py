@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.iceberg import lake_places
-from lockstep.core.lake.keeping import FEWEST_FILES, MANY_MANIFESTS, Kept, merge_order
+from lockstep.core.lake.keeping import FEWEST_FILES, MANY_MANIFESTS, Kept, cutoff_of, merge_order
 from lockstep.core.planning.deletions import forgettable_below
 from lockstep.faults import reach
 from lockstep.ledger.admin.upkeep import streams_with_logs
 from lockstep.ledger.lake import upkeep as ledger
+from lockstep.ledger.views.hours import clock
 from lockstep.steps.lake.upkeep_step import UpkeepStep
 from lockstep.steps.upkeep.busy import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from psycopg2.extensions import connection
 
@@ -55,6 +56,12 @@ def keep_tables(conn: connection, pipeline: Pipeline, view: Callable[[str], Topi
                 _expire(step, wanted.cutoff)
                 _delete(step)
     return found
+
+
+def cutoff_now(conn: connection, keep: timedelta, now: datetime) -> datetime:
+    """Returns the time before which snapshots may expire, by the caller's clock and by the database's."""
+    with transaction(conn, READER) as cur:
+        return cutoff_of(keep, now, clock(cur))
 
 
 def _log_starts(conn: connection, pipeline: Pipeline, view: Callable[[str], TopicView]) -> dict[int, int]:
