@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,14 +22,15 @@ from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.cli.exits import Exit
 from lockstep.context.systems import engine_for
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.planning.decisions import Caller
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
+from lockstep.steps.changes.decisions import deciding
 from support.scenes.archived import put_archived
 from support.scenes.command_line import assert_refused
 from support.scenes.history_run import Run
-from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, until
+from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, send_with_header, until
 from support.scenes.several import Several
 
 HOUR = 3_600_000
@@ -263,6 +265,30 @@ def test_a_kill_before_the_row_is_committed_leaves_nothing_that_counts(here, loc
     assert here.drill.ask(ROWS) == before
 
 
+@pytest.mark.long
+def test_a_file_whose_row_is_committed_stays_when_the_answer_is_lost(here, lockstep, tmp_path, topic, monkeypatch):
+    only_partition(here, topic)
+    place = archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    before = here.drill.ask(ROWS)
+    with monkeypatch.context() as losing:
+
+        @contextmanager
+        def lost(conn, name):
+            with deciding(conn, name) as cur:
+                yield cur
+            raise Unreachable("the connection to the ledger's database was lost")
+
+        losing.setattr("lockstep.steps.upkeep.copy_stretch.deciding", lost)
+        assert lockstep("archive", "drill").code == Exit.AWAY
+    assert [row[:3] for row in here.drill.ask(ARCHIVED)] == [(0, 60, 60)]
+    assert [str(file.relative_to(place)) for file in place.rglob("*.parquet")] == [here.drill.ask(ARCHIVED)[0][3]]
+    ok(lockstep("archive", "drill", "--check"))
+    drop_log(here, 60)
+    ok(lockstep("replay", "drill", "--from", "0:0", "--until", "0:60"))
+    assert here.drill.ask(ROWS) == before
+
+
 def flips(here, path):  # noqa: ARG001 - as the others
     content = path.read_bytes()
     path.write_bytes(content[:9] + bytes([content[9] ^ 1]) + content[10:])
@@ -301,6 +327,21 @@ def test_what_happens_while_a_file_is_copied_keeps_it_from_counting(
     assert_refused(lockstep("archive", "drill"), "-0 [0, 60)", why)
     assert [row[:2] for row in here.drill.ask(ARCHIVED) if row[0] == 0] == []
     assert list(place.rglob("*.parquet")) == []
+
+
+@pytest.mark.long
+def test_a_record_that_no_client_of_python_reads_keeps_no_other_from_being_copied(here, lockstep, tmp_path, topic):
+    only_partition(here, topic)
+    archiving(here, tmp_path)
+    ok(lockstep("run", "drill", "--until-idle"))
+    for count in (0, 4, 0):  # two of them stand side by side, and one is the last
+        produced(here, count)
+        send_with_header(here.drill.kafka, here.drill.topic, b"caf\xe9", b"{}")
+    for _ in range(2):
+        said = lockstep("archive", "drill")
+        named = f"{here.drill.topic}-0: the record at offset 60 has a header whose name is no UTF-8"
+        assert (said.code, named in said.err) == (Exit.DATA, True), said
+        assert [row[:3] for row in here.drill.ask(ARCHIVED)] == [(0, 60, 60), (61, 65, 4)]
 
 
 @pytest.mark.long
@@ -442,7 +483,7 @@ def test_what_the_archive_cannot_do_is_one_line(here, lockstep, tmp_path):
 @pytest.fixture
 def _small_files(monkeypatch):
     """Makes files of some records, and in each of them groups of seven."""
-    monkeypatch.setattr("lockstep.steps.upkeep.archive.FILE_BYTES", 400)
+    monkeypatch.setattr("lockstep.steps.upkeep.copy_stretch.FILE_BYTES", 400)
     monkeypatch.setattr("lockstep.engine.archive_file.ROWS_PER_GROUP", 7)
 
 

@@ -157,7 +157,7 @@ MUTANTS: list[Mutant] = [
         "what the store has is not what was written",
         (f"{COPIED}[flips-its sha256 is]",),
         Edit(
-            "steps/upkeep/archive.py",
+            "steps/upkeep/copy_stretch.py",
             "            _require_same(store, pipeline, file, written.said.hexdigest())\n",
             "",
         ),
@@ -167,7 +167,7 @@ MUTANTS: list[Mutant] = [
         "a file whose records were deleted while they were copied counts",
         "what was deleted first may not be in it",
         (f"{COPIED}[deletes-the log now starts at 1: records were deleted while they were copied]",),
-        Edit("steps/upkeep/archive.py", "if bounds.log_start > offsets.from_offset:", "if bounds.log_start < 0:"),
+        Edit("steps/upkeep/copy_stretch.py", "if bounds.log_start > offsets.from_offset:", "if bounds.log_start < 0:"),
         long=True,
     ),
     one(

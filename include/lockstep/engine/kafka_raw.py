@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     Part = tuple[Held, Sequence[StreamRange], Cut]
 
 
+ANY_SIZE = 2**31 - 1  # no record is cut, and no header is looked at
+
+
 def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:
     """Removes the bytes of records with more than `most`, at once: the next may have as many. Adds their sizes to `cut`."""
     # Headers are looked at where there are any; lengths alone cost next to nothing.
-    if (
+    if most >= ANY_SIZE or (
         max(map(len, messages), default=0) <= most // 2
         and max(map(len, filter(None, map(Message.key, messages))), default=0) <= most // 2
         and not any(headers_of_all(messages))
