@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.schema import make_table
-from lockstep.adapters.iceberg.store import lake_place
+from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.columns import parse_columns
 from support.fakes.hollow_store import hollow_store
@@ -44,3 +45,16 @@ def test_an_address_with_a_login_is_refused_and_not_repeated():
         with pytest.raises(Refusal, match="holds a login or a query") as refused:
             lake_place(address)
         assert "canary" not in str(refused.value)
+
+
+def test_keys_that_were_written_anew_are_the_login_from_then_on(tmp_path, monkeypatch):
+    file = tmp_path / "lake.json"
+    monkeypatch.setenv("LOCKSTEP_LAKE_CONFIG", str(file))
+    for number, token in enumerate(("first", "second")):
+        keys = {"s3.access-key-id": "id", "s3.secret-access-key": "key", "s3.session-token": token}
+        file.write_text(json.dumps(keys))
+        os.utime(file, (number, number))
+        assert dict(configured_lake().values)["s3.session-token"] == token
+    file.unlink()
+    with pytest.raises(Refusal, match="neither a JSON object nor the path of a file that can be read"):
+        configured_lake()

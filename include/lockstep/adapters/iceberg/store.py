@@ -34,13 +34,25 @@ STORE_REQUEST_SECONDS = 30
 def configured_lake() -> LakeOptions:
     """Returns the options of LOCKSTEP_LAKE_CONFIG: a JSON object, or the path of a file with one.
 
-    The certificate that they name is read here, so that the receiver of the options needs no file.
+    The certificate that they name is read here, so that the receiver of the options needs no file. A file that was
+    written anew is read anew, because keys expire.
     """
-    return _options(settings_of().lake_options)
+    given = settings_of().lake_options
+    return _options(given, _written_at(given))
+
+
+def _written_at(given: str) -> int | None:
+    """Returns the time of the file that holds the options, or None if none does."""
+    if given.startswith("{"):
+        return None
+    try:
+        return Path(given).stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 @cache
-def _options(given: str) -> LakeOptions:
+def _options(given: str, _written: int | None) -> LakeOptions:
     try:
         found = lake_options(options_of(LAKE_CONFIG, given))
     except BadDefinition as error:
