@@ -26,7 +26,7 @@ from lockstep import (
 from lockstep.core.errors import BadDefinition
 from lockstep.core.health.ownership import tables_of
 from lockstep.core.lake.catalogs import Catalog
-from lockstep.core.lake.iceberg import lake_places
+from lockstep.core.lake.iceberg import LakeCopy, lake_places
 from lockstep.core.pipeline.columns import POSTGRES, Column, staged_column
 from lockstep.core.pipeline.recorded import pipeline_of_document
 
@@ -52,6 +52,14 @@ def test_a_lake_table_is_its_name_with_the_catalog_in_front():
 def test_what_is_no_namespace_and_table_is_refused(name):
     with pytest.raises(BadDefinition, match=r"namespace\.table"):
         Iceberg(name)
+
+
+def test_copies_of_tables_with_long_names_have_names_of_their_own_that_postgres_takes_whole():
+    names = [f"{'s' * 40}.{'t' * 40}{end}" for end in ("", "a", "b")]
+    relations = [LakeCopy(name).relation for name in names]
+    assert len(set(relations)) == len(names)
+    assert {len(relation) for relation in relations} == {63}
+    assert LakeCopy("sales.orders").relation == "lockstep.sales.orders"
 
 
 def test_one_pipeline_fills_the_lake_and_the_database():

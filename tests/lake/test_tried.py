@@ -23,6 +23,7 @@ WAREHOUSE = ALONE.replace("import Append,", "import Append, Idempotent, Postgres
     'Append(Iceberg("sales.drill"))', 'Append("sales.drill"), guarantee=Idempotent(), store=Postgres("WAREHOUSE")'
 )
 IN_LAKE, IN_DATABASE = "lockstep.sales.drill", "public.drill"
+OF_ONE_NAME = DEFINITION.replace('"sales.drill"', '"public.drill"')
 RECORDS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}, {"id": "a", "n": 3}]
 ALL = [("a", 1), ("b", 2), ("a", 3)]
 
@@ -32,16 +33,17 @@ ALL = [("a", 1), ("b", 2), ("a", 3)]
     [
         (ALONE, {IN_LAKE: ALL}),
         (DEFINITION, {IN_LAKE: ALL, IN_DATABASE: ALL, "lockstep.sales.lines": ALL}),
+        (OF_ONE_NAME, {"lockstep.public.drill": ALL, IN_DATABASE: ALL, "lockstep.sales.lines": ALL}),
         (KEYED, {IN_LAKE: ALL[1:]}),
         (ELSEWHERE, {"POLARIS.sales.drill": ALL}),
         (WAREHOUSE, {"sales.drill": ALL}),
     ],
-    ids=["one", "in both", "keyed", "elsewhere", "a schema of another store"],
+    ids=["one", "in both", "of one name in both", "keyed", "elsewhere", "a schema of another store"],
 )
 def test_records_for_a_lake_are_tried_without_it(tmp_path, monkeypatch, definition, tables):
     (tmp_path / "drill").mkdir()
     (tmp_path / "drill" / "__init__.py").write_text(definition.format(topic="t"))
-    if definition == DEFINITION:
+    if definition in (DEFINITION, OF_ONE_NAME):
         (tmp_path / "drill" / "target.sql").write_text(TARGET)
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(tmp_path))
     monkeypatch.delenv("LOCKSTEP_LAKE", raising=False)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def table_name(table: str) -> sql.Identifier:
     """Quotes the `schema.table` of a definition. Raises `Refusal` for a lake table that the session has no copy of."""
     if isinstance(table, LakeCopy):
-        return sql.Identifier("pg_temp", str(table))
+        return sql.Identifier("pg_temp", table.relation)
     return sql.Identifier(*in_database(table).split("."))
 
 
 def in_database(table: str) -> str:
     """Returns the table as `to_regclass` takes it. Raises `Refusal` for a lake table that the session has no copy of."""
     if isinstance(table, LakeCopy):
-        return f'pg_temp."{table}"'
+        return f'pg_temp."{table.relation}"'
     if is_lake_table(table):
         raise Refusal(f"{table} is a table of the lake, and this works on tables of the database alone")
     return table

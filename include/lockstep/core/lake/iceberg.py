@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Self
 
 from lockstep.core.errors import BadDefinition
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.targets import Target
 
 CATALOG = "lockstep"  # the name of the catalog in every reader: its rows in `iceberg_tables` have it
+LONGEST_RELATION = 63  # characters of a name in Postgres
 _ELSEWHERE = re.compile(r"^[A-Z][A-Z0-9_]{0,40}\Z")
 
 
@@ -67,6 +69,14 @@ class LakeCopy(Iceberg):
     """A lake table that this session has copied into a temporary table of the same name."""
 
     __slots__ = ()
+
+    @property
+    def relation(self) -> str:
+        """Returns the name of the temporary table. Postgres would cut a long one, and two of them to the same name."""
+        if len(self) <= LONGEST_RELATION:
+            return str(self)
+        digest = sha256(self.encode()).hexdigest()[:16]
+        return f"{self[: LONGEST_RELATION - len(digest) - 1]}.{digest}"
 
 
 def refuse_bad_catalog(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
@@ -12,7 +13,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.tried import Reject, Tried, changes_by_key, rows_of_table, verdict_of
 from lockstep.core.errors import BadData, BadDefinition, Refusal
 from lockstep.core.lake.catalogs import Catalog
-from lockstep.core.lake.iceberg import Iceberg
+from lockstep.core.lake.iceberg import LONGEST_RELATION, Iceberg
 from lockstep.core.pipeline.definition import Limits, PerBatch, Upsert
 from lockstep.core.pipeline.guarantees import NO_SUITE, Delivered, commit_unit
 from lockstep.core.pipeline.targets import WithTotals
@@ -28,7 +29,7 @@ from lockstep.steps.batch.validate import validate
 from lockstep.targets.proof import rehearsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from psycopg2.extensions import cursor
 
@@ -122,12 +123,21 @@ def stage_and_judge(
 def without_lake(folder: PipelineFolder) -> PipelineFolder:
     """Returns the folder with tables of the database in place of those of a lake. An engine of a rehearsal is made of it."""
     pipeline, targets = folder.pipeline, list(folder.pipeline.targets)
+    taken = {target.table for target in targets if not isinstance(target.table, Iceberg)}
     for place, table in enumerate(target.table for target in pipeline.targets):
         if isinstance(table, Iceberg):
-            targets[place] = replace(targets[place], table=f"{table.namespace}.{table.name}")
+            targets[place] = replace(targets[place], table=_free_table(table, taken))
+            taken.add(targets[place].table)
     target = tuple(targets) if isinstance(pipeline.target, tuple) else targets[0]
     store = None if isinstance(pipeline.store, Catalog) else pipeline.store
     return replace(folder, pipeline=replace(pipeline, target=target, store=store))
+
+
+def _free_table(table: Iceberg, taken: Collection[str]) -> str:
+    """Returns the table of the database that stands for one of a lake. Another target may have its name."""
+    others = (f"lake{number}_{table.namespace}"[:LONGEST_RELATION] for number in count(1))
+    each = (f"{schema}.{table.name}" for schema in chain([table.namespace], others))
+    return next(name for name in each if name not in taken)
 
 
 @contextmanager
