@@ -15,6 +15,8 @@ from lake.test_strangers import LED, as_trino, failed
 from lake.test_upkeep import batches, kept
 from lockstep.core.errors import Refusal
 from lockstep.steps.lake import keep_tables, stage_files
+from lockstep.steps.lake.copy_tables import AS_WRITTEN
+from lockstep.steps.proof.verify import verify
 from support.scenes.here import NEWEST
 
 if TYPE_CHECKING:
@@ -152,3 +154,20 @@ def test_upkeep_gives_a_merge_up_whose_columns_have_changed(of_tasks, monkeypatc
     (done,) = kept(of_tasks)
     assert [line for line in done.left if "has changed the column n of the files that were merged" in line] == done.left
     assert (len(done.left), done.merged_files) == (1, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("change", "left"), [(drop, "id string"), (rename, "id string, number int")])
+def test_values_of_a_column_that_the_table_has_no_more_are_left_out_and_others_are_compared(of_tasks, change, left):
+    of_tasks.drain()
+    led_to_changed(of_tasks, change)
+    of_tasks.rewrite("id string, n int", left)
+    of_tasks.produce(7)
+    of_tasks.drain()
+
+    checks = verify(of_tasks.at.conn, of_tasks.at.broker, of_tasks.folder, deep=False)
+
+    assert [(check.name, check.detail) for check in checks if not check.ok] == []
+    (values,) = [check for check in checks if check.name == AS_WRITTEN]
+    assert "segments had another column n of lockstep.sales.drill" in values.left_out
+    assert values.proves == "contents"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lockstep.adapters import postgres
 from lockstep.adapters.folders import load
+from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Replaced, prefix_of
 from lockstep.core.proof.verification import proofs
 from lockstep.steps.changes.hand_over import hand_over
-from lockstep.steps.lake.copy_tables import AS_READ_BACK, COMMIT_IN_HISTORY
+from lockstep.steps.lake.copy_tables import AS_READ_BACK, AS_WRITTEN, COMMIT_IN_HISTORY
 from lockstep.steps.proof.verify import verify
+from lockstep.steps.upkeep.coverage import upkeep
+from support.scenes.command_line import CommandLine
 from support.scenes.here import ME
+from support.scenes.odd_logs import delete_records
 
 DRILL = "lockstep.sales.drill"
 
@@ -170,6 +176,30 @@ def test_a_preview_shows_the_rows_of_every_table_and_moves_no_pointer(lake):
     assert ({name: lake.pointer(name) for name in before}, lake.files()) == (before, files)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("look", ["a preview", "a record"])
+def test_a_lake_that_is_read_slowly_ends_no_transaction(of_tasks, monkeypatch, capsys, tmp_path, look):
+    of_tasks.drain()
+    read = LakeTable.read
+
+    def slowly(*given: Any, **more: Any) -> Any:
+        time.sleep(2)  # as a store does that lists many manifests
+        yield from read(*given, **more)
+
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(LakeTable, "read", slowly)
+    if look == "a preview":
+        of_tasks.at.close()  # the next connection is one of less patience
+        found, _ = of_tasks.preview("replay", "0:0", "0:1")
+        assert found.document()["unchanged"] > 0
+    else:
+        (tmp_path / "home").mkdir()
+        line, drill = CommandLine(monkeypatch, capsys, tmp_path / "home"), of_tasks.drill
+        line.environ(LOCKSTEP_DSN=drill.dsn, LOCKSTEP_KAFKA=drill.kafka, LOCKSTEP_PIPELINES=str(drill.home))
+        said = line("lineage", "drill", "--partition", "0", "--offset", "1")
+        assert (said.code, "batch 1" in said.out) == (0, True), said
+
+
 def first_segment(lake) -> set[tuple[int, int]]:
     """Returns the coordinates of the rows in the segment that begins partition 0."""
     return set(
@@ -200,3 +230,20 @@ def test_rows_that_a_former_owner_has_written_are_compared_with_its_commits(of_t
     gone = (Replaced(stream, offset, offset + 1),)
     led_to(of_tasks, table.prepare(str(uuid4()), [], gone, prefix_of(table.location, 0, 0), {}).after)
     assert "were committed; moved by lockstep" in failed(of_tasks)[AS_READ_BACK]
+
+
+def test_segments_that_upkeep_has_merged_are_compared_as_those_of_their_batches(of_tasks):
+    of_tasks.drain()
+    before = {check.name: check.detail for check in checked(of_tasks, deep=False)}
+    for partition, end in of_tasks.drill.ask("select partition, position from lockstep.stream"):
+        delete_records(of_tasks.drill.kafka, of_tasks.drill.topic, end, partition)
+    assert upkeep(of_tasks.at.conn, of_tasks.at.broker.view, least=2).merged > 0
+
+    assert failed(of_tasks) == {}
+
+    after = {check.name: check.detail for check in checked(of_tasks, deep=False)}
+    assert [(name, after[name]) for name in (AS_READ_BACK, AS_WRITTEN)] == [
+        (name, before[name]) for name in (AS_READ_BACK, AS_WRITTEN)
+    ]
+    led_to(of_tasks, with_other_values(of_tasks.table()))
+    assert "are not those that it committed" in failed(of_tasks)[AS_WRITTEN]

@@ -10,12 +10,20 @@ from decimal import Decimal
 from typing import Any
 
 import psycopg2
+import pyarrow as pa
 import pytest
+from psycopg2 import sql
 
 from lake.keyed.conftest import InKeyed
+from lockstep.core.errors import BadData
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import parse_columns
+from lockstep.core.pipeline.targets import Upsert
+from lockstep.core.staging import AttemptId
 from lockstep.engine.driver_first import engine_of
+from lockstep.ledger.quoting import table_name
 from lockstep.steps.proof.verify import verify
+from lockstep.targets.lake.keyed import make_keyed_copy, on_copy, rows_of_copy
 
 KEY = tuple("abcdefghij")
 NAMED = (
@@ -127,3 +135,14 @@ def test_odd_keys_and_values_are_alike_in_both_tables_after_deletions_and_replay
             assert held == there
     assert here.drill.ask("select count(*) from lockstep.reject") == [(0,)]
     assert [c.detail for c in verify(here.at.conn, here.at.broker, here.folder, deep=True) if not c.ok] == []
+
+
+def test_a_year_that_no_calendar_of_the_driver_holds_is_named_as_bad_data(database):
+    target = Upsert(Iceberg("sales.drill"), key=("at",))
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+    with closing(psycopg2.connect(database)) as conn, conn, conn.cursor() as cur:
+        make_keyed_copy(cur, on_copy(target), [("at", "timestamptz")], [])
+        cur.execute(sql.SQL("insert into {} values ('20000-01-01')").format(table_name(on_copy(target).table)))
+        with pytest.raises(BadData, match="batch 7: a value that no column of the lake holds: ") as refused:
+            list(rows_of_copy(cur, AttemptId(7, 1), on_copy(target), schema))
+    assert refused.value.next_command == "lockstep batch 7"

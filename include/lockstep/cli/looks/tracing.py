@@ -38,9 +38,9 @@ def lineage_command(
 
     An offset without a batch is an answer, too: `uncovered`, `skipped`, `loss` or `gap in the log`. The exit code is 0.
     """
-    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.adapters.postgres import READER, snapshot
     from lockstep.ledger.views import tracing
-    from lockstep.steps.lake.copy_tables import copy_offset
+    from lockstep.steps.lake.copy_offsets import copy_offset
     from lockstep.steps.lake.open_tables import open_tables
 
     pipeline = pipeline_of(name)
@@ -48,7 +48,7 @@ def lineage_command(
     look = partial(results.rows_of_offset, pipeline) if results else None
     with open_ledger() as conn:
         opened = open_tables(conn, pipeline)
-        with transaction(conn, READER) as cur:
+        with snapshot(conn, READER) as cur:
             shown = copy_offset(cur, pipeline, opened, offset)
             document = tracing.outcome_of_record(cur, shown, partition, offset, look, topic)
 

@@ -140,14 +140,14 @@ select coalesce(bool_or(r.preview), false) as preview from lockstep.batch b left
 where b.batch_id = %(batch_id)s
 
 -- name: expected_digests
--- The digest of the values of each covered segment, as tasks have written them into files.
+-- The digest of the values of each segment that a batch owns, as tasks have written them into files.
 select c.batch_id, c.stream_id, f.digests -> 'columns' as columns,
     sum((f.digests -> 'streams' ->> c.stream_id::text)::numeric) as digest
-from lockstep.coverage c join lockstep.stream s using (stream_id)
+from lockstep.segment c join lockstep.stream s using (stream_id)
 join lockstep.lake_commit m on m.batch_id = c.batch_id and m.place = %(place)s
 join lockstep.lake_file f on f.batch_id = m.batch_id and f.token = m.token and f.place = m.place
     and f.digests -> 'streams' ? c.stream_id::text
-where s.pipeline = %(pipeline)s and c.kind = 'batch' group by 1, 2, 3 order by 1, 2
+where s.pipeline = %(pipeline)s group by 1, 2, 3 order by 1, 2
 
 -- name: swept_prefix
 -- Nothing of a dead attempt is left there.
@@ -164,14 +164,18 @@ order by m.place, m.batch_id desc, f.path
 
 -- name: expected
 -- What each segment has in a lake table, as it was read back before its commit. Rows of a former owner of the
--- same table are among them.
+-- same table are among them. Coverage that upkeep has merged names one batch of many, and segments name each.
 select c.batch_id, c.stream_id, s.topic, s.partition, lower(c.offsets) as from_offset, upper(c.offsets) as until_offset,
     f.streams -> c.stream_id::text as sums
-from lockstep.lake_commit m join lockstep.coverage c on c.batch_id = m.batch_id join lockstep.stream s using (stream_id)
+from lockstep.lake_commit m join lockstep.segment c on c.batch_id = m.batch_id join lockstep.stream s using (stream_id)
 left join lockstep.lake_file f on f.batch_id = m.batch_id and f.token = m.token and f.place = m.place
     and f.streams ? c.stream_id::text
-where m.namespace = %(namespace)s and m.name = %(name)s and c.kind = 'batch'
+where m.namespace = %(namespace)s and m.name = %(name)s
   and (s.pipeline = %(pipeline)s or m.table_uuid = %(uuid)s) order by c.stream_id, c.offsets
+
+-- name: known_bounds
+-- What was read back of these files, by stream.
+select path, streams from lockstep.lake_file where path = any (%(paths)s)
 
 -- name: batches_of_files
 -- The batches that have brought these files.

@@ -162,18 +162,6 @@ def move_tables(cur: cursor, pipeline: Pipeline, attempt: AttemptId, prepared: M
     return effects
 
 
-def copy_keys(cur: cursor, table: LakeTable, target: Upsert, attempt: AttemptId, place: int) -> Upsert:
-    """Copies what is there of a preview's keys. Returns the target with the copy."""
-    from lockstep.adapters.iceberg.keyed import KeyedTable  # noqa: PLC0415 - few pipelines have a lake table
-    from lockstep.targets.lake.keyed import make_keyed_copy, on_copy, staged_keys  # noqa: PLC0415 - as above
-
-    keyed, copied = KeyedTable(table), on_copy(target)
-    keys = staged_keys(cur, attempt, place, target, table.arrow_schema)
-    rows = keyed.rows_of(keys, moves.offsets_to_compare(cur, attempt.batch_id))
-    make_keyed_copy(cur, copied, keyed.postgres_columns, rows)
-    return copied
-
-
 def _keys(cur: cursor, move: KeyedMove) -> Keys:
     from lockstep.targets.lake.keyed import staged_keys  # noqa: PLC0415 - few pipelines have a lake table
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import COMMITTER, PLANNER, transaction
@@ -20,7 +22,7 @@ from lockstep.steps.batch.announce import drop_staging
 from lockstep.steps.batch.commit import publish_rows
 from lockstep.steps.batch.stage import stage
 from lockstep.steps.batch.validate import validate
-from lockstep.steps.lake.copy_tables import copy_offsets
+from lockstep.steps.lake.copy_offsets import bring_offsets, copy_offsets
 from lockstep.steps.lake.open_tables import open_tables
 from lockstep.steps.requests.plan_request import give_up, plan_request
 from lockstep.steps.requests.requests import is_complete, require_results_here
@@ -121,25 +123,27 @@ def _require_whole(at: Context, name: str, request_id: int, decision: Decision) 
 
 def _compare(at: Context, pipeline: Pipeline, attempt: AttemptId, found: Difference) -> None:
     in_lake = open_tables(at.conn, pipeline)
-    with transaction(at.conn, COMMITTER, lock_seconds=PREVIEW_LOCK_SECONDS) as cur:
-        batch = attempts.lock_batch(cur, attempt.batch_id)
-        attempts.require_newest(cur, attempt)
-        ledger.require_validated(cur, attempt)
-        rows = require_staged(cur, attempt).rows
-        pipeline = copy_offsets(cur, pipeline, in_lake, attempt)
-        for place, target in enumerate(pipeline.targets):
-            targets.keep_before(cur, target, attempt, place, pipeline.event_time)
-        rejects = targets.rejects_before_and_after(cur, attempt)
-        late = targets.late_rows(cur, attempt) if pipeline.windows else 0
-        publish_rows(cur, pipeline, attempt, batch.lane, rows)
-        found.add_rejects(rejects)
-        if pipeline.windows:
-            found.add_late(late, targets.late_rows(cur, attempt))
-        for place, target in enumerate(pipeline.targets):
-            changes = targets.difference(cur, target, attempt, PREVIEW_SAMPLES, place, pipeline.event_time)
-            found.add(target.table, changes)
-        reach("preview.compared")
-        at.conn.rollback()
+    with TemporaryDirectory(prefix="lockstep-") as spool:
+        there = bring_offsets(at.conn, pipeline, in_lake, attempt, Path(spool))
+        with transaction(at.conn, COMMITTER, lock_seconds=PREVIEW_LOCK_SECONDS) as cur:
+            batch = attempts.lock_batch(cur, attempt.batch_id)
+            attempts.require_newest(cur, attempt)
+            ledger.require_validated(cur, attempt)
+            rows = require_staged(cur, attempt).rows
+            pipeline = copy_offsets(cur, pipeline, in_lake, there)
+            for place, target in enumerate(pipeline.targets):
+                targets.keep_before(cur, target, attempt, place, pipeline.event_time)
+            rejects = targets.rejects_before_and_after(cur, attempt)
+            late = targets.late_rows(cur, attempt) if pipeline.windows else 0
+            publish_rows(cur, pipeline, attempt, batch.lane, rows)
+            found.add_rejects(rejects)
+            if pipeline.windows:
+                found.add_late(late, targets.late_rows(cur, attempt))
+            for place, target in enumerate(pipeline.targets):
+                changes = targets.difference(cur, target, attempt, PREVIEW_SAMPLES, place, pipeline.event_time)
+                found.add(target.table, changes)
+            reach("preview.compared")
+            at.conn.rollback()
 
 
 def _end(at: Context, request_id: int) -> None:

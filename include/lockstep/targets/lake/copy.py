@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg2
 import pyarrow.compute as pc
 from psycopg2 import sql
 
 from lockstep.adapters.iceberg.values import value_digests
+from lockstep.adapters.postgres_words import first_line
+from lockstep.core.errors import BadData
 from lockstep.engine.sinks.session import copy_rows
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name, typed_columns
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from psycopg2.extensions import cursor
 
-    from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.files import OffsetSums, Replaced
+    from lockstep.core.lake.files import OffsetSums
     from lockstep.core.lake.iceberg import LakeCopy
 
 Q = queries("lockstep.targets.lake", "copy")
@@ -28,22 +30,42 @@ Q = queries("lockstep.targets.lake", "copy")
 
 def make_copy(
     cur: cursor,
-    table: LakeTable,
     copy: LakeCopy,
-    within: Sequence[Replaced] | None = None,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[pa.RecordBatch],
     tell: Callable[[pa.RecordBatch], None] = lambda _: None,
-    without: Collection[str] = (),
 ) -> None:
-    """Copies the rows that readers of the table see, or those of some offsets. The copy goes with the transaction.
+    """Copies rows of a lake table, whose columns have these types. The copy goes with the transaction.
 
-    Shows `tell` the rows on their way. Leaves out the files of `without`.
+    Shows `tell` the rows on their way. Raises as `fill_copy` does.
     """
-    columns = table.postgres_columns
-    cur.execute(sql.SQL(Q["make_copy"]).format(copy=table_name(copy), columns=typed_columns(columns)))
-    for rows in table.read([name for name, _ in columns], within, without):
-        tell(rows)
-        copy_rows(cur, "pg_temp", str(copy), rows)
+    fill_copy(cur, copy, columns, rows, tell)
     cur.execute(sql.SQL(Q["index_copy"]).format(copy=table_name(copy)))
+
+
+def fill_copy(
+    cur: cursor,
+    copy: LakeCopy,
+    columns: Sequence[tuple[str, str]],
+    rows: Iterable[pa.RecordBatch],
+    tell: Callable[[pa.RecordBatch], None] = lambda _: None,
+) -> None:
+    """Does the same, and makes no index. Raises `BadData` for a value that the database does not hold.
+
+    No batch has brought such a value.
+    """
+    cur.execute(sql.SQL(Q["make_copy"]).format(copy=table_name(copy), columns=typed_columns(columns)))
+    for some in rows:
+        tell(some)
+        try:
+            copy_rows(cur, "pg_temp", copy.relation, some)
+        except psycopg2.DataError as error:
+            where = (error.diag.context or "a column").rpartition(", ")[2]
+            raise BadData(
+                f"{copy}: another writer has put a value there that the database does not hold: {where}: "
+                f"{first_line(error)}",
+                next_command=f"correct or delete that row of {copy}, in Spark or Trino",
+            ) from None
 
 
 class ValuesOfBatches:

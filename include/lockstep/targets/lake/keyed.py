@@ -6,7 +6,7 @@ The copy is a temporary table of the session. The lake table gets the rows that 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +15,11 @@ from psycopg2 import errors, sql
 from lockstep.adapters.iceberg.keyed_values import Keys, gather_keys
 from lockstep.core.errors import BadData
 from lockstep.core.lake.iceberg import LakeCopy
-from lockstep.engine.sinks.session import copy_rows
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import each_name, table_name, typed_columns
+from lockstep.ledger.quoting import each_name, table_name
 from lockstep.ledger.rows import one
-from lockstep.targets.lake.copy import Q as COPY
-from lockstep.targets.lake.spool import SPOOLED_ROWS, as_batch, columns_as_held
+from lockstep.targets.lake.copy import fill_copy
+from lockstep.targets.lake.spool import SPOOLED_ROWS, as_batch, columns_as_held, held_by_lake
 from lockstep.targets.rows import staged_rows
 
 if TYPE_CHECKING:
@@ -58,9 +57,7 @@ def make_keyed_copy(
     Raises `BadData` if two of the rows have one key.
     """
     copy = table_name(target.table)
-    cur.execute(sql.SQL(COPY["make_copy"]).format(copy=copy, columns=typed_columns(columns)))
-    for batch in rows:
-        copy_rows(cur, "pg_temp", str(target.table), batch)
+    fill_copy(cur, LakeCopy(target.table.partition(".")[2]), columns, rows)
     try:
         cur.execute(sql.SQL(Q["key_copy"]).format(copy=copy, keys=each_name("{0}", target.key)))
     except errors.UniqueViolation as error:
@@ -96,5 +93,10 @@ def _fetched(cur: cursor, attempt: AttemptId, query: Composable, schema: pa.Sche
     with cur.connection.cursor(name="taking") as taking:
         taking.itersize = SPOOLED_ROWS
         taking.execute(query)
-        while some := taking.fetchmany(SPOOLED_ROWS):
+        while some := _some(taking, attempt):
             yield as_batch(attempt, some, schema)
+
+
+def _some(taking: cursor, attempt: AttemptId) -> list[tuple[Any, ...]]:
+    with held_by_lake(attempt):  # the driver has no values of a year behind 9999
+        return taking.fetchmany(SPOOLED_ROWS)

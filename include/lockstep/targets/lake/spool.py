@@ -60,7 +60,7 @@ def spool_rows(
         return nullcontext(files[-1])
 
     with (
-        _held_by_lake(attempt),
+        held_by_lake(attempt),
         cur.connection.cursor(name="taking") as taking,
         CutFiles(attempt.batch_id, schema, open_file) as cut,
     ):
@@ -83,12 +83,13 @@ def columns_as_held(schema: pa.Schema, named: Sequence[str] = ()) -> Composable:
 
 def as_batch(attempt: AttemptId, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """Returns fetched rows in the types of a lake table. Raises `BadData` for a value that they do not hold."""
-    with _held_by_lake(attempt):
+    with held_by_lake(attempt):
         return _of_values(dict(zip(schema.names, zip(*rows, strict=True), strict=True)), len(rows), schema)
 
 
 @contextmanager
-def _held_by_lake(attempt: AttemptId) -> Iterator[None]:
+def held_by_lake(attempt: AttemptId) -> Iterator[None]:
+    """Turns a value that no column of the lake holds into `BadData`."""
     try:
         yield
     except (ValueError, OverflowError, pa.ArrowException) as error:
