@@ -6,20 +6,23 @@ import json
 import shutil
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg2
 import pytest
 
-from lake.conftest import ALONE, InLake
+from lake.conftest import ALONE, InLake, InProcess
 from lake.test_upkeep import batches, kept
 from lake.test_verify import rolled_back
 from lockstep.adapters.folders import load
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Replaced, prefix_of
+from lockstep.core.proof.verification import next_step
+from lockstep.ledger.lake import moves
 from lockstep.steps.changes.forget import forget
 from lockstep.steps.lake.copy_tables import AS_READ_BACK, AS_WRITTEN, COMMIT_IN_HISTORY, FILES_WHOLE
-from lockstep.steps.lake.open_tables import make_tables
+from lockstep.steps.lake.open_tables import make_tables, open_tables
 from lockstep.steps.proof.verify import verify
 from support.scenes.here import ME
 
@@ -108,6 +111,25 @@ def test_a_table_that_is_taken_back_is_found_by_verify_and_stops_the_next_run(of
     assert failed(lake) == {}
     lake.drain()
     assert len(lake.rows()) == 63
+
+
+def test_a_commit_that_comes_between_two_looks_is_no_table_that_was_taken_back(of_tasks, monkeypatch):
+    of_tasks.run()
+    other, last_commit = InProcess(of_tasks.drill, of_tasks.lake, None), moves.last_commit
+    begun: list[bool] = []
+
+    def after_another(*given: Any) -> Any:
+        if not begun:
+            begun.append(True)
+            assert other.run().went_on
+        return last_commit(*given)
+
+    monkeypatch.setattr(moves, "last_commit", after_another)
+    try:
+        assert open_tables(of_tasks.at.conn, of_tasks.folder.pipeline)[0].address != of_tasks.pointer("drill")
+    finally:
+        other.at.close()
+    assert begun
 
 
 @pytest.mark.long
@@ -202,3 +224,18 @@ def test_a_replay_of_rows_whose_file_is_missing_or_truncated_is_refused_in_one_l
         of_tasks.replay("0:3", "0:9")
 
     assert of_tasks.pointer("drill") == before
+
+
+@pytest.mark.long
+def test_the_replay_that_verify_names_brings_the_rows_of_a_missing_file_back(of_tasks):
+    of_tasks.drain()
+    rows = [row[4:] for row in of_tasks.rows()]
+    (path, _, _), *_ = of_tasks.table().files()
+    Path(path.removeprefix("file://")).unlink()
+    checks = verify(of_tasks.at.conn, of_tasks.at.broker, of_tasks.folder, deep=False)
+    batch = min(batch for check in checks if not check.ok for batch in check.batches)
+    assert next_step("drill", checks, deep=False) == f"lockstep replay drill --batch {batch}"
+
+    of_tasks.replay(str(batch), str(batch))
+
+    assert (failed(of_tasks), sorted(row[4:] for row in of_tasks.rows())) == ({}, sorted(rows))

@@ -18,7 +18,6 @@ from pyiceberg.table import Table
 from lockstep.adapters.iceberg.data_file import GROUP_ROWS, RowGroups
 from lockstep.adapters.iceberg.history import LakeTransaction, Preparing, without_history
 from lockstep.adapters.iceberg.schema import (
-    ORIGIN_FIELDS,
     FileDoor,
     arrow_schema_of,
     known_fields,
@@ -30,13 +29,13 @@ from lockstep.adapters.iceberg.schema import (
 from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.adapters.iceberg.within import (
     any_of,
-    bounds_of_files,
     file_of_table,
     refuse_equality_deletes,
+    touched_files,
     within_ranges,
 )
 from lockstep.core.errors import Refusal
-from lockstep.core.lake.files import Prepared, holds_replaced_alone, is_touched
+from lockstep.core.lake.files import NOTHING_TOLD, Prepared
 from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import FileScanTask
 
-    from lockstep.core.lake.files import Replaced
+    from lockstep.core.lake.files import BoundsOfFiles, Replaced
     from lockstep.core.pipeline.columns import Column
 
 RUNS_CODE = ("write.py-location-provider.impl", "py-io-impl")  # whoever may write metadata would run code here
@@ -121,12 +120,14 @@ class LakeTable:
         replaced: Sequence[Replaced],
         prefix: str,
         summary: Mapping[str, str],
+        told: BoundsOfFiles = NOTHING_TOLD,
     ) -> Prepared:
         """Writes the metadata of one snapshot more: these files are in it, and the replaced rows are not.
 
-        A file of replaced rows alone is dropped by its bounds. Another one is written anew below the prefix.
+        A file of replaced rows alone is dropped by its bounds, or by what is `told` of it. Another one is written anew
+        below the prefix.
         """
-        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}")
+        drops, keeps, withdrawn = self._without(replaced, f"{prefix}/kept-{commit_uuid}", told)
         after, snapshot_id, sequence, written = self._prepared(commit_uuid, drops, (*files, *keeps), summary)
         counts = (len(files), len(drops), len(keeps), withdrawn)
         return Prepared(commit_uuid, self.uuid, self.address, after, snapshot_id, *counts, sequence, (*keeps, *written))
@@ -199,16 +200,17 @@ class LakeTable:
                 if batch.num_rows:
                     yield batch.select(list(columns)).cast(schema)
 
-    def _without(self, replaced: Sequence[Replaced], stem: str) -> tuple[list[Any], list[str], int]:
+    def _without(
+        self, replaced: Sequence[Replaced], stem: str, told: BoundsOfFiles = NOTHING_TOLD
+    ) -> tuple[list[Any], list[str], int]:
         """Returns the files to drop, the new files with their other rows, and how many rows go."""
         drops: list[Any] = []
         keeps: list[str] = []
         withdrawn = 0
         schema = self._table.metadata.schema()
         with self.answers():
-            tasks = list(self._touched(replaced)) if replaced else []
+            tasks = list(self._touched(replaced, told)) if replaced else []
         for task, whole in tasks:
-            rows = 0
             if not whole or task.delete_files:
                 scan = ArrowScan(self._table.metadata, self._table.io, schema, AlwaysTrue())
                 with self.answers():
@@ -217,8 +219,7 @@ class LakeTable:
                 withdrawn += held.num_rows - kept.num_rows
                 if kept.num_rows == held.num_rows:
                     continue  # bounds overlap, and no row is replaced
-                rows = kept.num_rows
-                if rows:
+                if kept.num_rows:
                     keeps.append(f"{stem}-{len(keeps)}.parquet")
                     self.write(keeps[-1], kept.cast(self.arrow_schema))
             else:
@@ -236,14 +237,14 @@ class LakeTable:
             for some in rows.to_batches(GROUP_ROWS):
                 its.write(some)
 
-    def _touched(self, replaced: Sequence[Replaced]) -> Iterator[tuple[FileScanTask, bool]]:
-        ids = {name: self._table.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}
-        for task in self._plan():
-            bounds = [bounds_of_files(task.file, ids[name]) for name in ("_stream", "_offset")]
-            if is_touched(replaced, *bounds):
-                yield task, holds_replaced_alone(replaced, *bounds)
+    def _touched(
+        self, replaced: Sequence[Replaced], told: BoundsOfFiles = NOTHING_TOLD
+    ) -> Iterator[tuple[FileScanTask, bool]]:
+        fields = [self._table.metadata.schema().find_field(name) for name in ("_stream", "_offset")]
+        return touched_files(self._plan(), fields, replaced, told)
 
     def _plan(self, wanted: Any = AlwaysTrue()) -> Iterator[FileScanTask]:  # noqa: B008 - it never changes
         """Yields the files of the snapshot that readers see, those left out whose bounds hold no wanted row."""
-        refuse_equality_deletes(self.name, self._table.metadata, self._table.io)
-        yield from self._table.scan(wanted).plan_files()
+        with self.answers():
+            refuse_equality_deletes(self.name, self._table.metadata, self._table.io)
+            yield from self._table.scan(wanted).plan_files()

@@ -18,13 +18,14 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.files import are_all_replaced, holds_replaced_alone, is_touched
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg import types
 
-    from lockstep.core.lake.files import Replaced
+    from lockstep.core.lake.files import BoundsOfFiles, Replaced
 
 
 BEFORE_SURROGATES = (
@@ -84,6 +85,20 @@ def bounds_of_files(file: Any, field: types.NestedField) -> tuple[int, int]:
     found = [of.get(field.field_id) if of else None for of in (file.lower_bounds, file.upper_bounds)]
     low, high = (None if raw is None else from_bytes(kind, raw) for raw in found)
     return -(2**63) if low is None else low, 2**63 - 1 if high is None else high
+
+
+def touched_files(
+    tasks: Iterable[Any], fields: Sequence[types.NestedField], replaced: Sequence[Replaced], told: BoundsOfFiles
+) -> Iterator[tuple[Any, bool]]:
+    """Yields the files that may hold replaced rows, each with whether it holds no others.
+
+    `fields` are those of stream and offset. `told` has what is known of some files by stream.
+    """
+    for task in tasks:
+        bounds = [bounds_of_files(task.file, field) for field in fields]
+        if is_touched(replaced, *bounds):
+            alone = holds_replaced_alone(replaced, *bounds)
+            yield task, alone or are_all_replaced(replaced, told.get(task.file.file_path, {}))
 
 
 def equality_deletes(metadata: Any, io: Any) -> list[str]:

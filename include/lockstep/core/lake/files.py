@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.lake.lake_options import LakeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 ROWS_PER_FILE = 2_000_000
 MAX_RANGES_SIZE = 32 * 2**10  # characters of a snapshot's summary. More ranges are only counted
+BoundsOfFiles = Mapping[str, Mapping[int, tuple[int, int]]]  # first and last offset, by path and stream
+NOTHING_TOLD: BoundsOfFiles = MappingProxyType({})
 OffsetSums = tuple[int, int, int, int, int]  # rows, sum of offsets, sum of their squares, first, last
 
 
@@ -135,6 +139,14 @@ def holds_replaced_alone(replaced: Sequence[Replaced], stream: tuple[int, int], 
     if stream[0] != stream[1]:
         return False
     return any(r.stream == stream[0] and r.begin <= offset[0] and offset[1] < r.end for r in replaced)
+
+
+def are_all_replaced(replaced: Sequence[Replaced], streams: Mapping[int, tuple[int, int]]) -> bool:
+    """Returns True if a file with these first and last offsets by stream holds replaced rows alone."""
+    return bool(streams) and all(
+        any(r.stream == stream and r.begin <= first and last < r.end for r in replaced)
+        for stream, (first, last) in streams.items()
+    )
 
 
 def is_touched(replaced: Sequence[Replaced], stream: tuple[int, int], offset: tuple[int, int]) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.lake.files import BoundsOfFiles
     from lockstep.core.staging import AttemptId
 
 Q = queries("lockstep.ledger.lake", "moves")
@@ -205,6 +206,12 @@ def expected(cur: cursor, pipeline: str, table: Iceberg, uuid: str) -> list[Any]
     """
     cur.execute(Q["expected"], _named(table) | {"pipeline": pipeline, "uuid": uuid})
     return every(cur)
+
+
+def known_bounds(cur: cursor, paths: Collection[str]) -> BoundsOfFiles:
+    """Returns the first and last offset of each stream in these files. Files of upkeep and of other writers are left out."""
+    cur.execute(Q["known_bounds"], {"paths": list(paths)})
+    return {row.path: {int(stream): (its[3], its[4]) for stream, its in row.streams.items()} for row in every(cur)}
 
 
 def batches_of_files(cur: cursor, paths: Collection[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lockstep.adapters.postgres import COMMITTER, transaction
+from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.errors import BadData, LakeMoved, Refusal
 from lockstep.core.lake.files import MAX_RANGES_SIZE, prefix_of, sums_of_files
 from lockstep.core.lake.iceberg import lake_places
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.files import LakeFile, Prepared
+    from lockstep.core.lake.files import BoundsOfFiles, LakeFile, Prepared, Replaced
     from lockstep.core.lake.iceberg import Iceberg
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import AttemptId
@@ -174,12 +174,22 @@ def _prepare(
             prepared: Prepared = prepare_keys(at, of_keys, lane, replaced, summary)
         else:
             require_own_columns(folder.pipeline, table, files[place])
-            prepared = table.prepare(ids[place], [file.path for file in files[place]], replaced, prefix, summary)
+            paths, told = [file.path for file in files[place]], _bounds_of_shared(at, table, replaced)
+            prepared = table.prepare(ids[place], paths, replaced, prefix, summary, told)
         settle(prepared.files)
         made[place] = (names[place], prepared, sum(file.rows for file in files.get(place, ())))
         reach("lake.one_metadata_written")
     reach("lake.all_metadata_written")
     return made
+
+
+def _bounds_of_shared(at: Context, table: LakeTable, replaced: Sequence[Replaced]) -> BoundsOfFiles:
+    """Returns what the ledger knows of files whose own bounds do not tell that all of their rows are replaced."""
+    shared = [path for path, _, whole in table.touched(replaced) if not whole] if replaced else []
+    if not shared:
+        return {}
+    with transaction(at.conn, READER) as cur:
+        return moves.known_bounds(cur, shared)
 
 
 def _summary(

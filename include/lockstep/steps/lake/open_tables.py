@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, READER, snapshot, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.iceberg import CATALOG, lake_places
 from lockstep.core.pipeline.columns import staged_column
@@ -39,7 +39,7 @@ def open_tables(
     places = lake_places(pipeline.targets)
     if not places:
         return {}
-    with transaction(conn, READER) as cur:
+    with snapshot(conn, READER) as cur:  # a commit between both looks would pass for a table that was taken back
         known = {
             place: (table, moves.pointer(cur, pipeline.name, table), moves.last_commit(cur, table))
             for place, table in places.items()
