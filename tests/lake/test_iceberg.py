@@ -12,6 +12,8 @@ import pytest
 
 from lockstep.adapters.iceberg import history
 from lockstep.adapters.iceberg import table as prepares
+from lockstep.adapters.iceberg.history import damaged_files
+from lockstep.adapters.iceberg.rewrite import lake_facts
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import Refusal
@@ -171,6 +173,20 @@ def test_metadata_that_is_missing_or_none_is_one_line(table):
     file.unlink()
     with pytest.raises(Refusal, match="a file is missing"):
         LakeTable(NAME, table.address)
+
+
+@pytest.mark.parametrize("pattern", ["snap-*.avro", "*-m0.avro"])
+@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+def test_a_list_of_files_that_is_missing_or_empty_is_one_line(table, pattern, content):
+    table = moved(table, [written(table, [(1, 3, 0)])])
+    for file in Path(table.address.removeprefix("file://")).parent.glob(pattern):
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+    for look in (table.files, lambda: damaged_files(table), lambda: lake_facts(table, None), lambda: held(table)):
+        with pytest.raises(Refusal, match=rf"^{NAME}: file:.*: (a file is missing|this is no metadata of Iceberg)"):
+            look()
 
 
 def test_a_preparation_makes_what_pyiceberg_makes_of_the_whole_history(table, monkeypatch):

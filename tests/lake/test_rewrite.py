@@ -112,3 +112,10 @@ def test_an_older_state_is_told_from_one_whose_past_has_expired(table):
     assert [was_taken_back(each, *facts) for each in (one, two, expired)] == [False] * 3
     assert [was_taken_back(each, *facts) for each in (older, moved(older, []), table)] == [True] * 3
     assert not was_taken_back(older, last.snapshot_id, None)  # committed before the ledger kept its order
+
+
+@pytest.mark.parametrize(("collects", "due"), [("true", 2), ("false", 0), ("FALSE", 0)])
+def test_a_table_whose_owner_wants_every_file_kept_has_no_snapshot_that_is_due(table, collects, due):
+    grown_one = grown(table, 3)
+    grown_one.opened.metadata.properties["gc.enabled"] = collects
+    assert len(expiry.due_snapshots(grown_one, 2**62)) == due

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.manifest import DataFileContent
 
+from lake.keyed.test_parting import deleted_by_others
 from lockstep.adapters.airflow.names import AirflowException, AirflowSkipException
+from lockstep.adapters.iceberg.keyed import KeyedTable
 from lockstep.airflow import upkeep_for
 from lockstep.airflow.upkeep import dag
 from lockstep.core.changes.person import Person
@@ -99,6 +102,19 @@ def test_small_files_become_one_and_old_snapshots_go_with_their_files(of_tasks):
     assert failed(lake) == []
     sent = lake._sent  # noqa: SLF001
     assert sorted(row[4:] for row in lake.rows()) == sorted((f"r{i}", i) for i in range(sent))
+
+
+@pytest.mark.long
+def test_deletes_by_value_of_another_writer_leave_files_unmerged_and_snapshots_expire(of_tasks, monkeypatch):
+    batches(of_tasks, 6)
+    table = KeyedTable(of_tasks.table())
+    after = deleted_by_others(table, monkeypatch, DataFileContent.EQUALITY_DELETES, [{"id": "nobody"}])
+    of_tasks.drill.ask("update lockstep_lake.iceberg_tables set metadata_location = %s returning 1", after.address)
+    for how in ({"dry_run": True}, {}):
+        (done,) = kept(of_tasks, datetime.now(UTC), **how)
+        assert (len(done.left), done.merged_files) == (1, 0)
+        assert "holds equality deletes" in done.left[0]
+        assert done.expired_snapshots > 0
 
 
 def files_brought(lake) -> list[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from lockstep.adapters.iceberg import keyed
 from lockstep.adapters.iceberg import table as of_table
 from lockstep.adapters.iceberg.keyed import KeyedTable
 from lockstep.adapters.iceberg.keyed_values import Keys, gather_keys, held_rows
-from lockstep.adapters.iceberg.rewrite import lake_facts
+from lockstep.adapters.iceberg.rewrite import lake_facts, small_files
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import BadData, Refusal
@@ -150,6 +150,7 @@ def test_equality_deletes_of_another_writer_are_refused_by_the_name_of_the_file(
         lambda: parted(table, keys(table, "a")),
         lambda: table.touched((Replaced(1, 0, 9),)),
         lambda: ids_of(table),
+        lambda: small_files(table, 2**30),
     ):
         with pytest.raises(Refusal, match=r"shop\.customers: .*-deletes\.parquet holds equality deletes") as no:
             act()

@@ -141,7 +141,7 @@ class OpenCatalog:
             said, answer = self._said(error), store_answer(str(error))
             kind = Refusal if answer and not answer.away else Unreachable
             raise kind(f"{pipeline}: {what}: {answer.why if answer else said}", next_command=correct) from None
-        except (ValueError, ValidationError) as error:
+        except (ValueError, EOFError, ValidationError) as error:
             raise Refusal(
                 f"{pipeline}: {what}: this is no metadata of Iceberg: {self._said(error)}",
                 next_command=f"look at {what} by Spark or Trino",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def due_snapshots(table: LakeTable, before_ms: int) -> list[int]:
     """Returns the snapshots that nobody was led to since this time, in milliseconds, and that no reference names."""
     metadata = table.opened.metadata
-    if metadata.properties.get("gc.enabled") == "false":
+    if metadata.properties.get("gc.enabled", "").lower() == "false":
         return []  # the table's owner wants every file kept
     made = {each.snapshot_id: each.timestamp_ms for each in metadata.snapshots}
     shown = [(entry.timestamp_ms, entry.snapshot_id) for entry in metadata.snapshot_log]

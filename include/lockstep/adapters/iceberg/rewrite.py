@@ -16,7 +16,13 @@ from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
 from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import ORIGIN_FIELDS, store_answers, written_by
 from lockstep.adapters.iceberg.values import value_digests
-from lockstep.adapters.iceberg.within import bounds_of_files, equality_deletes, file_of_table, stale_column
+from lockstep.adapters.iceberg.within import (
+    bounds_of_files,
+    equality_deletes,
+    file_of_table,
+    refuse_equality_deletes,
+    stale_column,
+)
 from lockstep.core.errors import BadData, LakeMoved
 from lockstep.core.lake.keeping import LakeChange, SmallFile
 from lockstep.core.lake.lake_findings import BOUNDED_COLUMNS, SMALL_FILE_BYTES, LakeFacts
@@ -51,10 +57,14 @@ class _FewerManifests(_Same, _MergeAppendFiles):
 
 
 def small_files(table: LakeTable, below: int) -> list[SmallFile]:
-    """Returns the files below a size in bytes. One with deletes of other writers is left to them."""
+    """Returns the files below a size in bytes. One with deletes of other writers is left to them.
+
+    Raises `Refusal` if such deletes are by value: they may be of any file.
+    """
     opened = table.opened
     ids = {name: opened.metadata.schema().find_field(name) for name, _ in ORIGIN_FIELDS}
     with store_answers(table.name):
+        refuse_equality_deletes(table.name, opened.metadata, opened.io)
         return [
             SmallFile(
                 bounds_of_files(task.file, ids["_stream"]),
@@ -75,7 +85,7 @@ def groups_of_files(
 
     Rows of one group are at most so many bytes in memory. A file that alone has more is left out.
     """
-    tasks = _tasks(table.opened)
+    tasks = _tasks(table.name, table.opened)
     taken: list[SmallFile] = []
     held: list[pa.RecordBatch] = []
     size = 0
@@ -142,7 +152,7 @@ def prepare_merge(table: LakeTable, commit_uuid: str, gone: Sequence[str], path:
     Raises `LakeMoved` if one of them is gone, or another writer has deleted rows of it.
     """
     changing = table.change(commit_uuid)
-    tasks = _tasks(changing)
+    tasks = _tasks(table.name, changing)
     if not all(each in tasks and not tasks[each].delete_files for each in gone):
         raise LakeMoved(f"{table.name}: another writer has changed the files that were merged")
     with store_answers(path):
@@ -190,8 +200,9 @@ def _changed(table: LakeTable, changing: Table, commit_uuid: str, produce: Any) 
     return LakeChange(commit_uuid, table.address, after, int(producer.snapshot_id), tuple(written_by(changing)))
 
 
-def _tasks(opened: Table) -> dict[str, FileScanTask]:
-    with store_answers(".".join(opened.name())):
+def _tasks(name: str, opened: Table) -> dict[str, FileScanTask]:
+    with store_answers(name):
+        refuse_equality_deletes(name, opened.metadata, opened.io)
         return {task.file.file_path: task for task in opened.scan().plan_files()}
 
 

@@ -206,6 +206,6 @@ def store_answers(what: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError):
             raise Refusal(f"{what}: a file is missing: {said}", next_command="lockstep doctor") from None
         raise Unreachable(f"{what}: {said}", next_command=folder_command(error)) from None
-    except (ValueError, ValidationError) as error:
+    except (ValueError, EOFError, ValidationError) as error:  # the last but one of an empty manifest
         why = str(error).splitlines()[0]
         raise Refusal(f"{what}: this is no metadata of Iceberg: {why}", next_command="lockstep doctor") from None

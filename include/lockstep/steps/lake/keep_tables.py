@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.iceberg.table import LakeTable
-    from lockstep.core.lake.keeping import LakeChange, Upkeep
+    from lockstep.core.lake.keeping import LakeChange, SmallFile, Upkeep
     from lockstep.core.offsets import TopicView
     from lockstep.core.pipeline.definition import Pipeline
 
@@ -80,11 +80,22 @@ def _count(step: UpkeepStep, wanted: Upkeep, log_starts: Mapping[int, int]) -> N
     from lockstep.adapters.iceberg import expiry, rewrite  # noqa: PLC0415 - few pipelines have a lake table
 
     table = step.open()
-    orders = merge_order(rewrite.small_files(table, wanted.small_bytes), log_starts)
+    orders = _to_merge(step, table, wanted, log_starts)
     step.done.merged_files, step.done.into_files = sum(map(len, orders)), len(orders)
     manifests = rewrite.count_manifests(table)
     step.done.manifests = manifests if manifests > MANY_MANIFESTS else 0
     step.done.expired_snapshots = len(expiry.due_snapshots(table, _ms(wanted.cutoff)))
+
+
+def _to_merge(
+    step: UpkeepStep, table: LakeTable, wanted: Upkeep, log_starts: Mapping[int, int]
+) -> list[list[SmallFile]]:
+    """Returns the small files, in order. Leaves them if another writer's deletes may be of any file: all else goes on."""
+    from lockstep.adapters.iceberg import rewrite  # noqa: PLC0415 - as above
+
+    with left_out("merge", step.done.left):
+        return merge_order(rewrite.small_files(table, wanted.small_bytes), log_starts)
+    return []
 
 
 def _merge(step: UpkeepStep, wanted: Upkeep, log_starts: Mapping[int, int]) -> None:
@@ -96,7 +107,7 @@ def _merge(step: UpkeepStep, wanted: Upkeep, log_starts: Mapping[int, int]) -> N
         return rewrite.prepare_merge(now, uuid, gone, path), []
 
     table = step.open()
-    for order in merge_order(rewrite.small_files(table, wanted.small_bytes), log_starts):
+    for order in _to_merge(step, table, wanted, log_starts):
         for files, rows in rewrite.groups_of_files(table, order, wanted.most_bytes, FEWEST_FILES):
             uuid, prefix = step.begin(table, "merge")
             make_prefix(prefix)
