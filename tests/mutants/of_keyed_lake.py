@@ -59,7 +59,7 @@ MUTANTS: list[Mutant] = [
         "the account of a keyed table is not compared",
         "a value that another writer changes would be found by nobody before verify --deep",
         (f"{PROOF}test_a_changed_value_a_lost_key_and_one_that_came_back_are_found_and_a_replay_heals",),
-        Edit("steps/lake/verify_keys.py", "if found == told:", "if True:"),
+        Edit("steps/lake/verify_keys.py", "for key in differ:", "for key in ():"),
         long=True,
     ),
     one(

@@ -13,6 +13,7 @@ import pytest
 
 from lake.keyed.conftest import InKeyed
 from lake.keyed.test_commits import moved_to
+from lake.test_strangers import LED, as_trino
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import BadDefinition
 from lockstep.core.lake.files import prefix_of
@@ -83,6 +84,31 @@ def test_a_changed_value_a_lost_key_and_one_that_came_back_are_found_and_a_repla
     keyed.replay("0:0,1:0")
     assert keyed.rows() == keyed.in_database()
     assert failed(keyed, deep=True) == {}
+
+
+@pytest.mark.long
+def test_a_row_that_no_batch_owns_leads_to_no_replay_and_who_put_it_there_is_named_behind_later_batches(keyed):
+    keyed.drain()
+    old = [dict(zip(NAMES, row, strict=True)) for row in keyed.rows()]
+    assert keyed.replay("0:0,1:0")
+    owners = {row[3] for row in keyed.rows()}
+    back = next(row for row in old if row["_batch"] not in owners)
+    table = keyed.table()
+    rows = [row for row in (dict(zip(NAMES, row, strict=True)) for row in keyed.rows()) if row["id"] != back["id"]]
+    path = f"{prefix_of(table.location, 0, 0)}/{uuid4()}.parquet"
+    table.write(path, pa.Table.from_pylist([*rows, back], schema=table.arrow_schema))
+    drops = [task.file for task in table._plan()]  # noqa: SLF001 - as above
+    as_trino(keyed, LED, table._prepared(str(uuid4()), drops, [path], {})[0])  # noqa: SLF001 - as above
+    keyed.put(("other", 1))
+    keyed.drain()
+
+    checks = verify(keyed.at.conn, keyed.at.broker, keyed.folder, deep=False)
+
+    (wrong,) = [check for check in checks if check.name.startswith(AS_ACCOUNTED)]
+    assert f"of batch {back['_batch']}: 1 rows are there, 0 were left by commits" in wrong.detail
+    assert "moved last by lockstep (trino) at 20" in wrong.detail
+    assert back["_batch"] not in wrong.batches
+    assert set(wrong.batches) <= owners
 
 
 @pytest.fixture

@@ -36,6 +36,12 @@ def expected_held(cur: cursor, target: str, uuid: str | None = None) -> HeldRows
     return {(row.batch_id, row.stream_id): (row.rows, int(row.digest)) for row in every(cur)}
 
 
+def owners_of_segments(cur: cursor, segments: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Returns those of these segments, by batch and stream, that their batch owns today."""
+    cur.execute(Q["owners"], {"batches": [each for each, _ in segments], "streams": [each for _, each in segments]})
+    return {(row.batch_id, row.stream_id) for row in every(cur)}
+
+
 def named_streams(cur: cursor, streams: Collection[int]) -> dict[int, str]:
     """Returns topic and partition of each stream that the ledger knows."""
     cur.execute(Q["named_streams"], {"streams": list(streams)})

@@ -19,6 +19,11 @@ where h.target = %(target)s and not exists (
     where m.batch_id = h.batch_id and concat_ws('.', m.catalog, m.namespace, m.name) = h.target
       and m.table_uuid <> %(uuid)s::uuid and w.forgotten_by is not null)
 
+-- name: owners
+-- Which of these batches own offsets of these streams today: a replay of one writes its rows anew.
+select distinct g.batch_id, g.stream_id from lockstep.segment g
+where g.batch_id = any(%(batches)s::bigint[]) and g.stream_id = any(%(streams)s::int[])
+
 -- name: named_streams
 -- The topic and partition of streams.
 select stream_id, topic, partition from lockstep.stream where stream_id = any(%(streams)s)
