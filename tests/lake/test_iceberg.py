@@ -12,6 +12,7 @@ import pytest
 
 from lockstep.adapters.iceberg import history
 from lockstep.adapters.iceberg import table as prepares
+from lockstep.adapters.iceberg.expiry import prepare_expiry
 from lockstep.adapters.iceberg.history import damaged_files
 from lockstep.adapters.iceberg.rewrite import lake_facts
 from lockstep.adapters.iceberg.schema import make_table
@@ -187,6 +188,26 @@ def test_a_list_of_files_that_is_missing_or_empty_is_one_line(table, pattern, co
     for look in (table.files, lambda: damaged_files(table), lambda: lake_facts(table, None), lambda: held(table)):
         with pytest.raises(Refusal, match=rf"^{NAME}: file:.*: (a file is missing|this is no metadata of Iceberg)"):
             look()
+
+
+def test_a_clock_that_is_behind_writes_no_time_before_those_that_are_there(table):
+    table = moved(table, [written(table, [(1, 3, 0)])])
+    ahead = 3_600_000  # of the machine that has written so far
+    file = Path(table.address.removeprefix("file://"))
+    document = json.loads(file.read_text())
+    document["last-updated-ms"] += ahead
+    for entry in (*document["snapshots"], *document["snapshot-log"]):
+        entry["timestamp-ms"] += ahead
+    file.write_text(json.dumps(document))
+    table = moved(LakeTable(NAME, table.address), [written(table, [(2, 3, 1)], 2)], batch=2)
+    table = LakeTable(NAME, prepare_expiry(table, str(uuid4()), [table.snapshots[-1]])[0].after)
+    metadata = table.opened.metadata
+    times = [entry.timestamp_ms for entry in metadata.snapshot_log]
+    assert times == sorted(times)
+    assert times[-1] > document["last-updated-ms"]
+    assert metadata.last_updated_ms >= times[-1] == metadata.current_snapshot().timestamp_ms
+    logged = [entry.timestamp_ms for entry in metadata.metadata_log]
+    assert logged == sorted(logged)
 
 
 def test_a_preparation_makes_what_pyiceberg_makes_of_the_whole_history(table, monkeypatch):

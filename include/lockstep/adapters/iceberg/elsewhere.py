@@ -12,7 +12,7 @@ from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId, A
 
 from lockstep.adapters.iceberg.data_file import CutFiles
 from lockstep.adapters.iceberg.folder import settle
-from lockstep.adapters.iceberg.history import LakeTransaction
+from lockstep.adapters.iceberg.history import LakeTransaction, in_order_of_time
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.adapters.iceberg.values import stream_sums
 from lockstep.adapters.iceberg.within import file_of_table, stale_column
@@ -126,7 +126,8 @@ class TableElsewhere(LakeTable):
                 written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - it keeps them
                 settle([*keeps, *written])
         unmoved = (*change._requirements, *_as_read(self._table.metadata))  # noqa: SLF001 - as above
-        self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)  # noqa: SLF001 - see OpenCatalog.commit
+        updates = in_order_of_time(change._updates, self._table.metadata)  # noqa: SLF001 - see OpenCatalog.commit
+        self._catalog.commit(self._pipeline, self._table, unmoved, updates)
         return withdrawn
 
     def stale_column(self, files: Sequence[str]) -> str | None:

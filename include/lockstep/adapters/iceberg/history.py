@@ -11,7 +11,7 @@ from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table, Transaction
-from pyiceberg.table.update import update_table_metadata
+from pyiceberg.table.update import AddSnapshotUpdate, update_table_metadata
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -43,6 +43,25 @@ def with_history(changed: Any, whole: Any) -> Any:
     )
 
 
+def newest_time(metadata: Any) -> int:
+    """Returns the newest time that a table tells, in milliseconds."""
+    return int(max([metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log)]))
+
+
+def in_order_of_time(updates: Any, metadata: Any) -> tuple[Any, ...]:
+    """Returns updates whose new snapshots are younger than all that the table tells.
+
+    Readers in Java refuse a log that goes back by a minute. Clocks of two machines may differ by more.
+    """
+    newest = newest_time(metadata)
+    return tuple(
+        update.model_copy(update={"snapshot": update.snapshot.model_copy(update={"timestamp_ms": newest + 1})})
+        if isinstance(update, AddSnapshotUpdate) and update.snapshot.timestamp_ms <= newest
+        else update
+        for update in updates
+    )
+
+
 class LakeTransaction(Transaction):
     """A transaction that computes its metadata once for the same updates."""
 
@@ -69,7 +88,10 @@ class Preparing(NoopCatalog):
         for requirement in requirements:
             requirement.validate(table.metadata)
         base, address = table.metadata, str(table.metadata_location)
-        metadata = with_history(update_table_metadata(base, updates, metadata_location=address), self._whole)
+        later = in_order_of_time(updates, self._whole or base)
+        metadata = with_history(update_table_metadata(base, later, metadata_location=address), self._whole)
+        last = max(newest_time(self._whole or base), metadata.last_updated_ms)
+        metadata = metadata.model_copy(update={"last_updated_ms": last})
         number = address.rpartition("/")[2].partition("-")[0]
         version = int(number) + 1 if number.isdecimal() else 0
         after = table.location_provider().new_metadata_location(f"{version:05d}-{self._uuid}.metadata.json")
