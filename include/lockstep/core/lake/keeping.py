@@ -109,7 +109,7 @@ def kept_of(text: str) -> timedelta:
 def cutoff_of(keep: timedelta, *clocks: datetime) -> datetime:
     """Returns the time before which snapshots may expire, by the clock that is furthest behind.
 
-    A clock that has jumped ahead lets nothing expire too soon. What expires is deleted.
+    A clock that has jumped ahead lets no snapshot expire, and no file of it is deleted.
     """
     least = datetime.min.replace(tzinfo=UTC)
     now = min(clocks)

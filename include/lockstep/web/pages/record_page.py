@@ -137,7 +137,7 @@ def _outcome(found: Document) -> str:
 
 
 def _raw(pipeline: Pipeline, found: Document, of_stream: int | None) -> tuple[ReadableRecord | None, str | None]:
-    """Returns the record, from Kafka or else from the archive, or why there is none."""
+    """Returns the record from Kafka, or from the archive of a log that lost it, or why there is none."""
     where, offset = TopicPartition(found["topic"], found["partition"]), found["offset"]
     try:
         topic, unknown = view_of(where.topic)
