@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lockstep.adapters.archive.store import ArchiveStore
-from lockstep.adapters.kafka.reading import moment_of_stamp
+from lockstep.adapters.kafka.reading import moment_of_stamp, stamp_of_moment
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.proof.accounting import Digest
@@ -85,7 +84,7 @@ class ArchivedRanges(KafkaRanges):
 
     def first_at(self, file: ArchivedFile, moment: datetime) -> tuple[int, datetime] | None:
         """Returns the first offset of a file at or past a moment, with its record's time, or None."""
-        wanted = math.ceil(moment.timestamp() * 1000)
+        wanted = stamp_of_moment(moment)
         for group in self.read_file(file):
             late = group.filter(pc.greater_equal(group.column("timestamp"), wanted))
             if late.num_rows:

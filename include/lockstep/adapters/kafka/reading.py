@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -40,6 +41,11 @@ MALFORMED = {
 def moment_of_stamp(stamp: int) -> datetime:
     """Returns a record's timestamp as a time. Past the calendar's end it is the last one."""
     return datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
+
+
+def stamp_of_moment(moment: datetime) -> int:
+    """Returns the first timestamp at or past a time. Kafka counts from 1970, and takes one below that for a question."""
+    return max(0, math.ceil(moment.timestamp() * 1000))
 
 
 class Fetched:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec
 from lockstep.adapters.kafka import client
 from lockstep.adapters.kafka.client import Client
 from lockstep.adapters.kafka.epochs import epoch_of
-from lockstep.adapters.kafka.reading import moment_of_stamp
+from lockstep.adapters.kafka.reading import moment_of_stamp, stamp_of_moment
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import Bounds, LogView, TopicView, TopicViews
 from lockstep.core.offsets import TopicPartition as LogPartition
@@ -112,7 +112,7 @@ class TopicsClient(Client):
         """Returns the answers of `first_of` from the cluster. All questions are sent at once."""
         at = seen.partitions
         asked = [TopicPartition(each.topic, each.partition) for each in at]
-        stamp = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
+        stamp = OffsetSpec.for_timestamp(stamp_of_moment(moment))
         try:
             (found,) = self._answers(asked, stamp) if asked else [{}]
         except KafkaException as error:
