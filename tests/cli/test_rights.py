@@ -57,6 +57,7 @@ def test_a_right_that_a_target_takes_is_named_and_blames_no_data(lockstep, here,
     assert [each.code for each in said] == [Exit.REFUSED] * 4, said[-1].err
     words = "public.drill may not be written: permission denied for sequence nth"
     assert all(words in each.err for each in said)
+    assert "Next: grant that to lockstep_committer, then lockstep run drill" in said[0].err
     assert here.drill.ask("select distinct fault from lockstep.attempt") == [("surroundings",)]
     admin("grant usage on sequence public.nth to lockstep_committer")
     assert lockstep("run", "drill", "--until-idle").code == Exit.DONE

@@ -5,8 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.postgres import COMMITTER, PARTITION_ROLE
 from lockstep.adapters.postgres_errors import NotAllowed, StatementRefused, server_refusals
 from lockstep.core.errors import BadData, Refusal
+from lockstep.core.pipeline.guarantees import commit_unit
+from lockstep.core.states import CommitUnit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +31,10 @@ def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Ite
         error.next_command = error.next_command or f"lockstep batch {attempt.batch_id}"
         raise
     except NotAllowed as refused:
+        role = PARTITION_ROLE if commit_unit(pipeline.guarantee) == CommitUnit.STREAM else COMMITTER
         raise Refusal(
             f"{pipeline.name}: batch {attempt.batch_id}: {table} may not be written: {refused.logged}",
-            next_command=f"grant the right, or lockstep migrate {pipeline.name}",
+            next_command=f"grant that to {role}, then lockstep run {pipeline.name}",
         ) from None
     except StatementRefused as refused:
         raise BadData(
