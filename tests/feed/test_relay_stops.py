@@ -7,7 +7,7 @@ from contextlib import closing
 
 import psycopg2
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from feed.sending import Sending, read_topic, sent_to
@@ -16,6 +16,7 @@ from lockstep.adapters.postgres import OWNER, PLANNER, connect, transaction
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal, Superseded
+from lockstep.core.feed.relaying import NUMBER_HEADER
 from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upsert
 from lockstep.core.planning.decisions import Blocked, Busy
 from lockstep.ledger.feed import outgoing, relays
@@ -98,6 +99,17 @@ def test_e17_a_lost_cursor_is_found_again_by_the_topics_end(here):
     delete(here, "group", group(here))
     assert here.relay().sent == 1
     assert here.wrong() == []
+
+
+@pytest.mark.parametrize("said", ["x", "", None])
+def test_e17_a_lost_cursor_is_found_again_behind_a_strangers_record(here, said):
+    producer = Producer({"bootstrap.servers": here.kafka})
+    for partition in range(2):
+        producer.produce(here.topic, b"{}", b"k", partition=partition, headers=[(NUMBER_HEADER, said)])
+    assert producer.flush(20) == 0
+    here.change(("a", 3))
+    delete(here, "group", group(here))
+    assert here.relay().sent == 1
 
 
 def test_e17_a_lost_cursor_of_an_empty_topic_sends_nothing(here):

@@ -9,10 +9,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lockstep.adapters.kafka.login import login_settings
 from lockstep.adapters.kafka.reading import record_headers
-from lockstep.core.errors import Unreachable
+from lockstep.core.errors import Unreachable, UnreadableHeaders
 from lockstep.core.feed.relaying import NUMBER_HEADER
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import TopicView
 
@@ -37,6 +39,14 @@ def ensure_sink(broker: Broker, topic: str, partitions: int) -> bool:
     return True
 
 
+def number_of(message: Message) -> int | None:
+    """Returns the number of a record's change, or None if no relay has sent it."""
+    try:
+        return next(int(value) for name, value in record_headers(message) or [] if name == NUMBER_HEADER)
+    except (StopIteration, TypeError, ValueError, UnreadableHeaders):
+        return None
+
+
 def newest_number(broker: Broker, view: TopicView) -> int | None:
     """Returns the highest number among the last committed changes of each partition, or None if there is none."""
     found = [_newest(broker, view, partition) for partition in view.bounds]
@@ -48,12 +58,8 @@ def _newest(broker: Broker, view: TopicView, partition: int) -> int | None:
     until = bounds.stable_end
     while until > bounds.log_start:
         begin = max(bounds.log_start, until - span)
-        numbers = [
-            int(value)
-            for message in broker.records(view.topic, partition, begin, until)
-            for name, value in record_headers(message) or []
-            if name == NUMBER_HEADER
-        ]
+        records = broker.records(view.topic, partition, begin, until)
+        numbers = [number for number in map(number_of, records) if number is not None]
         if numbers:
             return max(numbers)
         until, span = begin, span * 4

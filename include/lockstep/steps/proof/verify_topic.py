@@ -7,10 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.group import mirrored
-from lockstep.adapters.kafka.reading import record_headers
+from lockstep.adapters.kafka.sink_topic import number_of
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.feed.relaying import NUMBER_HEADER
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.pipeline.targets import message_key, topics_of
 from lockstep.core.proof.verification import PromiseCheck, Wrong
@@ -159,7 +158,7 @@ class TopicRecords:
         """Takes a record of a partition, in its order."""
         self.count += 1
         where, partition = f"{self.name}-{message.partition()} offset {message.offset()}", message.partition()
-        number = _number(message)
+        number = number_of(message)
         if number is None:
             self.wrong.add(f"{where}: no relay has sent this record")
             return
@@ -204,13 +203,6 @@ class TopicRecords:
                 self.wrong.add(f"change {number} is not in {self.name}")
         for number in sorted(number for number in self.of if number >= begin and number not in erased):
             self.wrong.add(f"{self.name} has a change {number}, which was never announced")
-
-
-def _number(message: Any) -> int | None:
-    try:
-        return next(int(value) for name, value in record_headers(message) or [] if name == NUMBER_HEADER)
-    except (StopIteration, TypeError, ValueError):
-        return None
 
 
 def _by_number(records: Iterator[Any]) -> Iterator[tuple[int, list[tuple[bytes | None, bytes | None]]]]:
