@@ -62,3 +62,21 @@ def test_a_right_that_a_target_takes_is_named_and_blames_no_data(lockstep, here,
     admin("grant usage on sequence public.nth to lockstep_committer")
     assert lockstep("run", "drill", "--until-idle").code == Exit.DONE
     assert here.drill.ask("select count(*), count(nth) from public.drill") == [(150, 150)]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "behind"), [("PerBatch()", ""), ("PerPartition()", ""), ("PerBatch()", "_rows")], ids=str
+)
+def test_a_column_that_counts_by_a_sequence_is_filled_by_every_writer(lockstep, here, guarantee, behind):
+    """Postgres asks who inserts, and not the table's owner, for the right on the sequence of a `bigserial`."""
+    here.rewrite("limits=", f"guarantee={guarantee}, limits=")
+    here.rewrite("import Append,", f"import {guarantee[:-2]}, Append,")
+    target = here.drill.home / "drill" / "target.sql"
+    made = target.read_text().replace("public.drill (id text,", f"public.drill{behind} (nth bigserial, id text,")
+    target.write_text(f"drop table public.drill; {made}")
+    assert lockstep("migrate", "drill").code == Exit.DONE
+
+    said = lockstep("run", "drill", "--until-idle")
+
+    assert said.code == Exit.DONE, said.err
+    assert here.drill.ask("select count(distinct nth), count(distinct id) from public.drill") == [(150, 150)]

@@ -19,19 +19,19 @@ from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
 from lockstep.ledger.admin.author import run_as_author, take_over_table, written_by_runs
-from lockstep.ledger.admin.shown_view import draw_view
+from lockstep.ledger.admin.shown_view import BEHIND, draw_view
 from lockstep.ledger.changes.owners import register
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.sends import tables_of_sends
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import table_name
-from lockstep.ledger.rows import one
+from lockstep.ledger.quoting import in_database, table_name
+from lockstep.ledger.rows import every, one
 from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from psycopg2.extensions import connection
+    from psycopg2.extensions import connection, cursor
 
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
@@ -141,12 +141,20 @@ def _migrate_target(
                 cur.execute(sql.SQL(Q["grant_target"]).format(target=identifier))
                 if commit_unit(pipeline.guarantee) == CommitUnit.STREAM:
                     cur.execute(sql.SQL(Q["grant_target_to_tasks"]).format(target=identifier))
+                _grant_sequences(cur, table)
         except psycopg2.ProgrammingError as error:
             raise BadDefinition(
                 f"{pipeline.name}: target.sql does not give a table {table}: {str(error).splitlines()[0]}",
                 next_command=f"{MIGRATE} {pipeline.name}",
             ) from None
         return make_feeds(cur, pipeline)
+
+
+def _grant_sequences(cur: cursor, table: str) -> None:
+    """Lets who inserts take numbers for a `serial` column. An identity needs no right."""
+    cur.execute(Q["sequences_of_target"], {"table": in_database(table), "rows_table": in_database(table + BEHIND)})
+    for row in every(cur):
+        cur.execute(sql.SQL(Q["grant_sequence"]).format(sequence=sql.SQL(row.name)))
 
 
 @contextmanager

@@ -90,3 +90,13 @@ grant select on {target} to lockstep_reader, lockstep_planner, lockstep_stager
 -- name: grant_target_to_tasks
 -- What tasks that commit by themselves do to a target.
 grant select, insert, update, delete on {target} to lockstep_partition
+
+-- name: sequences_of_target
+-- The sequences of a table's columns, and of the table behind a view, that are no identities: who inserts needs a right on them.
+select c.oid::regclass::text as name from pg_depend d join pg_class c on c.oid = d.objid and c.relkind = 'S'
+where d.classid = 'pg_class'::regclass and d.refclassid = 'pg_class'::regclass and d.deptype = 'a'
+  and d.refobjid in (to_regclass(%(table)s), to_regclass(%(rows_table)s))
+
+-- name: grant_sequence
+-- Who inserts rows takes their numbers.
+grant usage on sequence {sequence} to lockstep_committer, lockstep_partition
