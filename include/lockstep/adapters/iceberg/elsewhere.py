@@ -126,8 +126,8 @@ class TableElsewhere(LakeTable):
                 written = (*producer._written_manifests, *producer._written_manifest_lists)  # noqa: SLF001 - it keeps them
                 settle([*keeps, *written])
         unmoved = (*change._requirements, *_as_read(self._table.metadata))  # noqa: SLF001 - as above
-        updates = in_order_of_time(change._updates, self._table.metadata)  # noqa: SLF001 - see OpenCatalog.commit
-        self._catalog.commit(self._pipeline, self._table, unmoved, updates)
+        change._updates = in_order_of_time(change._updates, self._table.metadata)  # noqa: SLF001 - as above
+        self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)  # noqa: SLF001 - see OpenCatalog.commit
         return withdrawn
 
     def stale_column(self, files: Sequence[str]) -> str | None:
