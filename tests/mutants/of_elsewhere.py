@@ -31,7 +31,7 @@ MUTANTS: list[Mutant] = [
         (f"{OTHERS}test_a_zombie_behind_a_newer_attempt_changes_nothing[False-deliver.prepared]",),
         Edit(
             TABLE,
-            "self._catalog.commit(self._pipeline, self._table, unmoved, updates)",
+            "self._catalog.commit(self._pipeline, self._table, unmoved, change._updates)",
             "change.commit_transaction()",
         ),
         long=True,
