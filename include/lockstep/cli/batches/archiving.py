@@ -41,7 +41,7 @@ def archive_command(
 
     A file counts when it was closed, read back, and its row committed. Offsets that files hold can be replayed, filled
     and verified below log start. --check exits 1 if a file is missing or changed. --drop-before never drops a file with
-    records that are not committed, or that a batch under way reads.
+    records that the live lane has not passed, or that a batch under way reads.
     """
     if check and drop_before is not None:
         raise typer.BadParameter("it goes without --drop-before", param_hint="--check")
