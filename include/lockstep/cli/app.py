@@ -181,7 +181,7 @@ command_tree = cache(lambda: get_command(app))  # built at the first call, for a
 
 def _call() -> int:
     if odd := next((word for word in sys.argv[1:] if not _is_text(word)), None):
-        raise typer.BadParameter(f"{odd!r} is no text of UTF-8")
+        raise typer.BadParameter(f"{odd!r} is not UTF-8")
     try:
         return command_tree()(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:

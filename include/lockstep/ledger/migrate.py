@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
-from lockstep.ledger.admin.author import run_as_author, take_over_table, written_by_runs
+from lockstep.ledger.admin.author import run_as_author, take_over_table, wait_for_others, written_by_runs
 from lockstep.ledger.admin.shown_view import BEHIND, draw_view
 from lockstep.ledger.changes.owners import register
 from lockstep.ledger.feed.make import make_feeds
@@ -29,7 +28,7 @@ from lockstep.ledger.rows import every, one
 from lockstep.ledger.version import require_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -116,14 +115,6 @@ def migrate_target(
     if folder.target_sql is None and needs_sql:
         raise BadDefinition(f"{pipeline.name}: {folder.path.name}/target.sql is missing")
     require_migrated(conn)
-    with _one_at_a_time(conn):
-        return _migrate_target(conn, folder, own_login, columns)
-
-
-def _migrate_target(
-    conn: connection, folder: PipelineFolder, own_login: str | None, columns: Sequence[Sequence[Column]] | None
-) -> list[str]:
-    pipeline = folder.pipeline
     tables = [target.table for target in pipeline.targets if not isinstance(target.table, Iceberg)]
     with transaction(conn, OWNER) as cur:
         register(cur, pipeline)
@@ -134,6 +125,7 @@ def _migrate_target(
     run_as_author(conn, pipeline.name, ddl + (folder.target_sql or ""), written, own_login, pipeline.targets)
     table = ""
     with transaction(conn, OWNER) as cur:
+        wait_for_others(cur)
         draw_view(cur, pipeline)
         try:
             for table in tables:
@@ -155,19 +147,6 @@ def _grant_sequences(cur: cursor, table: str) -> None:
     cur.execute(Q["sequences_of_target"], {"table": in_database(table), "rows_table": in_database(table + BEHIND)})
     for row in every(cur):
         cur.execute(sql.SQL(Q["grant_sequence"]).format(sequence=sql.SQL(row.name)))
-
-
-@contextmanager
-def _one_at_a_time(conn: connection) -> Iterator[None]:
-    """Keeps other migrations of targets waiting. `if not exists` does not help two that make one table together."""
-    with transaction(conn, None, lock_seconds=MIGRATION_LOCK_SECONDS) as cur:
-        cur.execute(Q["hold_targets"])
-    try:
-        yield
-    finally:
-        if not conn.closed:
-            with transaction(conn, None) as cur:
-                cur.execute(Q["let_targets_go"])
 
 
 def _migrate(conn: connection) -> list[Migration]:

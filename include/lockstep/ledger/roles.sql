@@ -49,14 +49,6 @@ grant select on lockstep.migration to lockstep_planner, lockstep_stager, lockste
 -- One migration at a time in this database.
 select pg_advisory_xact_lock(hashtext('lockstep.migrate'))
 
--- name: hold_targets
--- One migration of a target at a time in this database, until this session ends or lets go.
-select pg_advisory_lock(hashtext('lockstep.migrate_target'))
-
--- name: let_targets_go
--- The next one may begin.
-select pg_advisory_unlock(hashtext('lockstep.migrate_target'))
-
 -- name: hold_deciders
 -- Waits until every transaction that plans, opens, validates, commits or decides is over; the next ones see the new version.
 -- First of all locks: those transactions read the version behind these two.

@@ -40,8 +40,8 @@ def archive_command(
     """Copy raw records into files before retention deletes them, as far as the definition's archive says.
 
     A file counts when it was closed, read back, and its row committed. Offsets that files hold can be replayed, filled
-    and verified below log start. --check exits 1 if a file is missing or changed. --drop-before never drops a file with
-    records that the live lane has not passed, or that a batch under way reads.
+    and verified below log start. --check exits 1 if a file is missing or changed. --drop-before keeps files with records
+    that the live lane has not passed, and files that a batch under way reads.
     """
     if check and drop_before is not None:
         raise typer.BadParameter("it goes without --drop-before", param_hint="--check")

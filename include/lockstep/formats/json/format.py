@@ -69,7 +69,8 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Reg
         raw = raw.withColumn("_gathered", F.udf(gather, "text string, fault string", useArrow=True)(valid))
     deleted = F.col("_value").isNull() if pipeline.takes_tombstones else F.lit(False)  # noqa: FBT003 - a literal
     # Each a column of its own, so that Spark casts a text once and not wherever a reason or a value needs it.
-    raw = raw.withColumns({_cast(column): _made(column) for column in format_.declared if _is_cast(column)})
+    if casts := {_cast(column): _made(column) for column in format_.declared if _is_cast(column)}:
+        raw = raw.withColumns(casts)  # a Connect client takes no empty list
     judged = raw.withColumn("_deleted", deleted).withColumn("_reason", _reason(pipeline, format_))
     values = [_value(c, pipeline, format_).alias(c.name) for c in format_.columns]
     passing = PASSING | set(map(_cast, format_.declared))

@@ -104,6 +104,7 @@ def run_as_author(
     """
     with _session(conn, own_login) as author, transaction(author, None) as cur:
         try:
+            wait_for_others(cur)
             cur.execute("reset search_path")
             cur.execute("select set_config('lockstep.target_sql', %s, true)", (text,))
             cur.execute(Q["run_text"])
@@ -125,6 +126,11 @@ def run_as_author(
             raise Refusal(
                 f"{pipeline}: {left}, and each run would run it with the ledger's rights", next_command=left.remedy
             )
+
+
+def wait_for_others(cur: cursor) -> None:
+    """Lets no other migration of a target begin. `if not exists` does not help two that make one table together."""
+    cur.execute(Q["one_at_a_time"])
 
 
 def _refuse_what_waits(cur: cursor, pipeline: str) -> None:

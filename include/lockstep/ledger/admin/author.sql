@@ -42,6 +42,10 @@ select session_user as login, pg_has_role(session_user, 'lockstep_targets', 'MEM
           and pg_has_role(session_user, oid, 'MEMBER')) may) as more,
     current_database() as database, pg_postmaster_start_time()::text as server
 
+-- name: one_at_a_time
+-- One migration of a target at a time in this database, until the transaction ends.
+select pg_advisory_xact_lock(hashtext('lockstep.migrate_target'))
+
 -- name: run_text
 -- The text, in a block of its own: there it can end no transaction.
 do $$ begin execute current_setting('lockstep.target_sql'); end $$
