@@ -66,7 +66,7 @@ from lockstep.cli.pipelines import (
     trying,
 )
 from lockstep.core.errors import Refusal, no_room
-from lockstep.core.text import printable_line
+from lockstep.core.text import is_utf8, printable_line
 from lockstep.installed import install_of, installed_version
 
 app = typer.Typer(
@@ -180,21 +180,12 @@ command_tree = cache(lambda: get_command(app))  # built at the first call, for a
 
 
 def _call() -> int:
-    if odd := next((word for word in sys.argv[1:] if not _is_text(word)), None):
+    if odd := next((word for word in sys.argv[1:] if not is_utf8(word)), None):
         raise typer.BadParameter(f"{odd!r} is not UTF-8")
     try:
         return command_tree()(prog_name="lockstep", standalone_mode=False) or Exit.DONE
     finally:
         sys.stdout.flush()  # a reader who has left is noticed here, not when the interpreter ends
-
-
-def _is_text(word: str) -> bool:
-    """Returns False for bytes that Python could not read as text, which no database holds and no JSON has."""
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _refuse_call(error: TyperException) -> Exit:

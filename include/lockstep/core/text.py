@@ -11,6 +11,15 @@ from typing import Any
 BYTE_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
+def is_utf8(text: str) -> bool:
+    """Returns False for a text with half a surrogate pair, which no database and no UTF-8 holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable_line(text: str) -> str:
     """Returns the text of one line.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockstep.core.errors import Refusal
+from lockstep.core.text import is_utf8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +30,4 @@ class Person:
 
 def _is_held(text: str) -> bool:
     """Returns True for a text that Postgres can hold."""
-    return "\0" not in text and text == text.encode(errors="ignore").decode()
+    return "\0" not in text and is_utf8(text)

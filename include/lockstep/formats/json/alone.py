@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from lockstep.core.pipeline.columns import NUL, NUL_REASON
+from lockstep.core.text import is_utf8
 from lockstep.formats.json.alike import MOMENTS
 from lockstep.formats.json.rest import gatherer
 from lockstep.formats.rows import RecordOutcome
@@ -162,7 +163,7 @@ def _text(column: Column) -> Callable[[Any], Any]:
             return UNSURE  # Spark writes other values out as text
         if NUL in value:
             raise ValueError(f"column {column.name}: {NUL_REASON}")
-        return value if len(value) * UNITS <= MOST_TEXT and _is_text(value) else UNSURE
+        return value if len(value) * UNITS <= MOST_TEXT and is_utf8(value) else UNSURE
 
     return text
 
@@ -198,11 +199,3 @@ def _moment(column: Column) -> Callable[[Any], Any]:
 
 def _truth(_column: Column) -> Callable[[Any], Any]:
     return lambda value: value if isinstance(value, bool) else UNSURE
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

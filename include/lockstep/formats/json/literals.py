@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.core.pipeline.columns import digits
+from lockstep.core.text import is_utf8
 from lockstep.formats.json.rest import fields_of
 from lockstep.formats.values import taker
 
@@ -184,10 +185,10 @@ def _compact(found: re.Match[str]) -> str:
     if "\\" not in token:
         return token
     plain: Any = json.dumps(json.loads(token), ensure_ascii=False)
-    return token if any("\ud800" <= letter <= "\udfff" for letter in plain) else plain
+    return plain if is_utf8(plain) else token
 
 
 def _whole(text: str) -> str:
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if not is_utf8(text):
         raise ValueError("holds half a surrogate pair, which is no text")
     return text
