@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,15 @@ from peers.field import (
     PER_PARTITION,
     PYTHON_COPY,
 )
-from peers.found import Found, median
+from peers.found import median
+from peers.telling import say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from peers.contender import Contender
+    from peers.found import Run
     from peers.rounds import Ring
 
 RECORDS, FOUR, MANY, SMALL = 100_000, 4, 512, 1_000
@@ -29,15 +33,55 @@ WARM_UPS = 4
 FULL, RUN, WIDE = "quick", "quick, a small run", "quick, many partitions"
 PEERS = (AVAILABLE_NOW.name, AVAILABLE_NOW_UPSERT.name)
 SHARE = 0.5  # a ratio may fall to this share of what was recorded: machines differ, and a busy one scatters
+AGAIN = 2  # a ratio that fell is measured so many times more
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A contender in a part: what it writes there, and from a topic of how many partitions."""
+
+    part: str
+    contender: Contender
+    records: int
+    partitions: int = FOUR
+
+    def seconds(self, runs: Iterable[Run]) -> dict[int, float]:
+        """Returns the seconds for a record, by round."""
+        mine = (run for run in runs if (run.part, run.contender) == (self.part, self.contender.name))
+        return {run.number: run.seconds / max(run.records, 1) for run in mine}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides, of which the first is held against the second."""
+
+    name: str
+    ours: Side
+    theirs: Side
+
+    def ratio(self, runs: Iterable[Run]) -> float | None:
+        """Returns how many times as fast the first is: the median over the rounds that both ran."""
+        runs = list(runs)
+        ours, theirs = self.ours.seconds(runs), self.theirs.seconds(runs)
+        return median([theirs[number] / ours[number] for number in ours if number in theirs])
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A figure as a multiple of its comparison. Higher is better."""
+    """A figure as a multiple of its comparison. Higher is better.
+
+    `again` are later measurements of it. `found` is then the median of all.
+    """
 
     name: str
-    found: float
+    first: float
     recorded: float | None
+    again: tuple[float, ...] = ()
+
+    @property
+    def found(self) -> float:
+        """Returns the figure that counts."""
+        return statistics.median((self.first, *self.again))
 
     @property
     def fell(self) -> bool:
@@ -45,40 +89,68 @@ class Ratio:
         return self.recorded is not None and self.found < SHARE * self.recorded
 
 
+def comparisons(records: int = RECORDS) -> tuple[Comparison, ...]:
+    """Returns what is compared. `records` is the size of the part with most of them."""
+    append, upsert = map(_tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT))
+
+    def full(name: str, ours: Contender, theirs: Contender) -> Comparison:
+        return Comparison(name, Side(FULL, ours, records), Side(FULL, theirs, records))
+
+    small = Side(RUN, PER_BATCH, SMALL)
+    return (
+        full("PerBatch append : AvailableNow append", PER_BATCH, append),
+        full("PerBatch append : binary COPY by 4 connections", PER_BATCH, BINARY_4),
+        full("PerPartition append : AvailableNow append", PER_PARTITION, append),
+        full("PerPartition append : Python and COPY, all cores", PER_PARTITION, PYTHON_COPY[ALL_CORES]),
+        full("PerBatch upsert : AvailableNow upsert", OUR_UPSERT, upsert),
+        Comparison("a run of 1,000 records : AvailableNow's", small, Side(RUN, append, SMALL)),
+        Comparison("1,000 records in 512 partitions : in 4", Side(WIDE, PER_BATCH, SMALL, MANY), small),
+    )
+
+
 def measure(turns: Ring, records: int = RECORDS, rounds: int = 3) -> dict[str, float]:
     """Returns the ratios, by name."""
-    ours = (PER_BATCH, PER_PARTITION, OUR_UPSERT)
-    theirs = tuple(map(_tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT)))
-    copying = PYTHON_COPY[ALL_CORES]
-    turns.warm((*ours, *theirs, copying), records, FOUR, WARM_UPS, at=records)
-    turns.rounds(FULL, (*ours, *theirs, copying, BINARY_4), records, FOUR, rounds, at=records)
-    turns.rounds(RUN, (PER_BATCH, theirs[0]), SMALL, FOUR, rounds, at=SMALL)
-    turns.rounds(WIDE, (PER_BATCH,), SMALL, MANY, rounds, at=MANY)
-    return _ratios(turns.found)
+    every = comparisons(records)
+    sides = list(dict.fromkeys(side for each in every for side in (each.ours, each.theirs)))
+    warmed = [side.contender for side in sides if side.part == FULL and side.contender != BINARY_4]
+    turns.warm(warmed, records, FOUR, WARM_UPS, at=records)
+    _run(turns, sides, rounds)
+    ratios = {each.name: each.ratio(turns.found.runs) for each in every}
+    return {name: ratio for name, ratio in ratios.items() if ratio is not None}
 
 
-def _ratios(found: Found) -> dict[str, float]:
-    batch, peer = PER_BATCH.name, AVAILABLE_NOW.name
-    small = {run.number: run.seconds for run in found.of(RUN, batch)}
-    wide = [small[run.number] / run.seconds for run in found.of(WIDE, batch) if run.number in small]
-    all_ratios = {
-        "PerBatch append : AvailableNow append": found.ratio(FULL, batch, peer),
-        "PerBatch append : binary COPY by 4 connections": found.ratio(FULL, batch, BINARY_4.name),
-        "PerPartition append : AvailableNow append": found.ratio(FULL, PER_PARTITION.name, peer),
-        "PerPartition append : Python and COPY, all cores": found.ratio(
-            FULL, PER_PARTITION.name, PYTHON_COPY[ALL_CORES].name
-        ),
-        "PerBatch upsert : AvailableNow upsert": found.ratio(FULL, OUR_UPSERT.name, AVAILABLE_NOW_UPSERT.name),
-        "a run of 1,000 records : AvailableNow's": found.ratio(RUN, batch, peer),
-        "1,000 records in 512 partitions : in 4": median(wide),
-    }
-    return {name: ratio for name, ratio in all_ratios.items() if ratio is not None}
+def measure_again(turns: Ring, name: str, records: int = RECORDS, rounds: int = 3) -> float | None:
+    """Returns this ratio from runs of its own two contenders alone."""
+    one, before = next(each for each in comparisons(records) if each.name == name), len(turns.found.runs)
+    _run(turns, [one.ours, one.theirs], rounds)
+    return one.ratio(turns.found.runs[before:])
 
 
 def compared(ratios: dict[str, float], file: Path) -> list[Ratio]:
     """Returns each ratio with its recorded one, if there is one."""
     recorded = json.loads(file.read_text())["ratios"] if file.exists() else {}
     return [Ratio(name, ratio, recorded.get(name)) for name, ratio in ratios.items()]
+
+
+def confirmed(ratios: Iterable[Ratio], again: Callable[[str], float | None]) -> list[Ratio]:
+    """Measures each ratio that fell twice more: a machine that was busy for a minute is not a slower Lockstep."""
+    return [_confirmed(ratio, again) if ratio.fell else ratio for ratio in ratios]
+
+
+def _confirmed(ratio: Ratio, again: Callable[[str], float | None]) -> Ratio:
+    say(f"{ratio.name}: {ratio.first:.2f} is under half of {ratio.recorded:.2f}, measured {AGAIN} times more")
+    more = [again(ratio.name) for _ in range(AGAIN)]
+    return replace(ratio, again=tuple(each for each in more if each is not None))
+
+
+def _run(turns: Ring, sides: Iterable[Side], rounds: int) -> None:
+    """Runs the contenders of each part in turns."""
+    parts: dict[tuple[str, int, int], list[Contender]] = {}
+    for side in sides:
+        parts.setdefault((side.part, side.records, side.partitions), []).append(side.contender)
+    for (part, records, partitions), contenders in parts.items():
+        at = partitions if part == WIDE else records
+        turns.rounds(part, contenders, records, partitions, rounds, at=at)
 
 
 def record(ratios: dict[str, float], machine: dict[str, Any], file: Path) -> None:
