@@ -152,7 +152,8 @@ def impatient(monkeypatch) -> None:
 def waiting_for_the_batch(here) -> None:
     for _ in range(500):
         waiting = (
-            "select 1 from pg_stat_activity where application_name = 'lockstep resolve' and wait_event_type = 'Lock'"
+            "select 1 from pg_stat_activity where datname = current_database()"
+            " and application_name = 'lockstep resolve' and wait_event_type = 'Lock'"
         )
         if here.drill.ask(waiting):
             return

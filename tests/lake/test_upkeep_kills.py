@@ -37,7 +37,7 @@ BATCHES, MANY_BATCHES, PER_ROUND = 200, 300, 7
 def free(lake) -> None:
     """Waits until the server has noticed that a killed upkeep is gone."""
     until = time.monotonic() + 30
-    while lake.drill.ask("select count(*) from pg_locks where locktype = 'advisory'") != [(0,)]:
+    while lake.drill.advisory_locks():
         assert time.monotonic() < until
         time.sleep(0.05)
 

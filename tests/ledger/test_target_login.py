@@ -17,6 +17,7 @@ from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.ledger.admin import author
 from lockstep.ledger.migrate import migrate_target
 from support.scenes.here import Here
+from support.scenes.odd_logs import until
 
 HAND_OVER = "0029_targets_have_an_owner.sql"
 WHO = "create table public.who as select session_user::text as session, current_user::text as acts"
@@ -59,29 +60,18 @@ def migrate(drill, text: str = "", own_login: str | None = None, dsn: str | None
         file.write_text(own)
 
 
-def logins(drill) -> list[tuple]:
-    """Returns the logins of this database.
-
-    Roles belong to the whole server, and other tests migrate beside this one.
-    """
-    return drill.ask(
-        "select rolname from pg_roles, pg_database d where datname = current_database()"
-        " and rolname ~ ('^lockstep_target_(' || d.oid || '_|left$)')"
-    )
-
-
 def test_a_login_of_its_own_runs_the_text_and_is_gone_behind_it(drill):
     migrate(drill, WHO)
     ((session, acts),) = drill.ask("select session, acts from public.who")
     assert session.startswith("lockstep_target_")
     assert acts == "lockstep_targets"
-    assert logins(drill) == []
+    assert drill.target_logins() == []
 
 
 def test_the_login_is_gone_behind_a_text_that_is_refused_too(drill):
     with pytest.raises(BadDefinition, match="no_such"):
         migrate(drill, "select no_such")
-    assert logins(drill) == []
+    assert drill.target_logins() == []
 
 
 def test_a_text_is_kept_whole_or_not_at_all(drill):
@@ -96,16 +86,17 @@ def test_what_the_login_itself_makes_belongs_to_the_targets_owner(drill):
         cur.execute("create schema anybodys; grant all on schema anybodys to public")
     migrate(drill, "set role none; create table anybodys.mine (id int)")
     assert drill.ask("select relowner::regrole::text from pg_class where relname = 'mine'") == [("lockstep_targets",)]
-    assert logins(drill) == []
+    assert drill.target_logins() == []
 
 
 def test_a_login_that_a_dead_run_left_goes_with_the_next_run(drill):
+    left = f"lockstep_target_left_{os.getpid()}"
     with closing(connect(drill.dsn)) as conn, transaction(conn, None) as cur:
-        cur.execute("create role lockstep_target_left login valid until '2020-01-01';"
-                    "grant lockstep_targets to lockstep_target_left;"
-                    "grant lockstep_target_left to current_user")  # fmt: skip
+        cur.execute(f"create role {left} login valid until '2020-01-01';"
+                    f"grant lockstep_targets to {left}; grant {left} to current_user")  # fmt: skip
     migrate(drill)
-    assert logins(drill) == []
+    until(lambda: not drill.ask("select from pg_roles where rolname = %s", left), "another test's run still drops it")
+    assert drill.target_logins() == []
 
 
 def test_no_statement_of_the_servers_log_holds_a_password(drill, monkeypatch):

@@ -69,7 +69,10 @@ def begins(world: World) -> dict:
 
 
 def cuts_sessions(world: World) -> None:
-    world.ask("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = user")
+    world.ask(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid() and usename = user"
+    )
 
 
 def recreates(world: World) -> None:

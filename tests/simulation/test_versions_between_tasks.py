@@ -120,7 +120,10 @@ def test_a_migration_waits_for_whoever_decides_and_is_seen_by_the_next(scene, mo
     made_up = [*known_migrations(), Migration(NEXT, "next", "select 1")]
     monkeypatch.setattr(migrate, "known_migrations", lambda: made_up)
     conn = connect(scene.dsn, name="lockstep migrating")
-    waiting = "select count(*) as locks from pg_locks where not granted and mode = 'ExclusiveLock'"
+    waiting = (
+        "select count(*) as locks from pg_locks where not granted and mode = 'ExclusiveLock'"
+        " and database = (select oid from pg_database where datname = current_database())"
+    )
     scene.plan()
     with transaction(scene.at.conn, PLANNER) as cur:
         plan.lock_pipeline(cur, "house")

@@ -81,6 +81,20 @@ class Drill:
     def ask(self, query: str, *values: Any) -> list[tuple]:
         return ask(self.dsn, query, *values)
 
+    def advisory_locks(self) -> list[tuple]:
+        """Returns the advisory locks of this database. Other tests use the same server."""
+        return self.ask(
+            "select pid, mode, granted from pg_locks where locktype = 'advisory'"
+            " and database = (select oid from pg_database where datname = current_database())"
+        )
+
+    def target_logins(self) -> list[tuple]:
+        """Returns the logins that migrations of this database have made. Roles belong to the whole server."""
+        return self.ask(
+            "select rolname from pg_roles, pg_database d where datname = current_database()"
+            " and starts_with(rolname, 'lockstep_target_' || d.oid || '_')"
+        )
+
     def committed(self) -> list[tuple]:
         return self.ask("select batch_id, token from lockstep.commit group by 1, 2 order by 1")
 
