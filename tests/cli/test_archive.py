@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import ConfigResource, NewPartitions
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.postgres import OWNER, transaction
@@ -30,7 +30,7 @@ from lockstep.steps.changes.decisions import deciding
 from support.scenes.archived import put_archived
 from support.scenes.command_line import assert_refused
 from support.scenes.history_run import Run
-from support.scenes.odd_logs import admin, alter, delete_records, high_end, recreate, send_with_header, until
+from support.scenes.odd_logs import alter, delete_records, grow, high_end, recreate, send_with_header, until
 from support.scenes.several import Several
 
 HOUR = 3_600_000
@@ -369,8 +369,7 @@ def test_a_log_that_grew_is_one_archive(here, lockstep, tmp_path, topic):
     ok(lockstep("run", "drill", "--until-idle"))
     produced(here, 10)
     ok(lockstep("archive", "drill"))  # [60, 70) is not committed yet
-    add = NewPartitions(here.drill.topic, 2)
-    admin(here.drill.kafka).create_partitions([add])[here.drill.topic].result(20)
+    grow(here.drill.kafka, here.drill.topic, 2)
     ok(lockstep("run", "drill", "--until-idle"))
     produced(here, 10)
     ok(lockstep("run", "drill", "--until-idle"))

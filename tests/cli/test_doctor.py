@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from lockstep.cli.exits import Exit
 from lockstep.dev.servers import ports
 from support.scenes.command_line import assert_refused, at_a_terminal
+from support.scenes.odd_logs import settled
 
 KNOWN = {
     "replication.factor",
@@ -158,6 +159,7 @@ class open_transaction:  # noqa: N801 - it is used as a block
     """Three records of a transaction that stays open during the block. The first has this age."""
 
     def __init__(self, kafka: str, topic: str, partition: int, old: timedelta) -> None:
+        self.log = kafka, topic, partition
         options = {"bootstrap.servers": kafka, "transactional.id": f"open-{topic}-{partition}"}
         self.producer = Producer(options)
         self.producer.init_transactions(20)
@@ -171,6 +173,7 @@ class open_transaction:  # noqa: N801 - it is used as a block
 
     def __exit__(self, *_: object) -> None:
         self.producer.abort_transaction(20)
+        settled(*self.log)
 
 
 def moment(ago: timedelta) -> int:

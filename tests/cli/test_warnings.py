@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import ConfigResource, NewPartitions
+from confluent_kafka.admin import ConfigResource
 
 from lockstep.cli.exits import Exit
-from support.scenes.odd_logs import admin, alter, delete_records, high_end, marked, stable_end
+from support.scenes.odd_logs import alter, delete_records, grow, high_end, marked, stable_end
 
 if TYPE_CHECKING:
     from support.scenes.here import Here
@@ -93,7 +93,7 @@ def test_retention_that_comes_near_and_has_passed_is_told_with_its_command(here,
 def test_a_partition_that_was_added_is_told_until_it_was_planned(here, lockstep):
     here.drain()
     name = here.drill.topic
-    admin(here.drill.kafka).create_partitions([NewPartitions(name, 4)])[name].result(10)
+    grow(here.drill.kafka, name, 4)
     produced_at(here, 0, partition=3)
 
     for command in COMMANDS:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.serialization.serialized_objects import DagSerialization
-from confluent_kafka.admin import AdminClient
 
 from feed.sends import Sends
 from lockstep.adapters.airflow.names import AirflowFailException, AirflowSkipException
@@ -19,7 +18,7 @@ from lockstep.core.changes.person import Person
 from lockstep.core.pipeline.definition import Append, Avro, Feed, Json, Pipeline, Send, Topic, Upsert
 from lockstep.steps.feed.relay import restart
 from support.fakes.asset_events import AssetEvents
-from support.servers.servers import make_topic
+from support.scenes.odd_logs import recreate
 
 FORMAT = Json("id string, n int", key="id")
 STEPS = {"plan", "stage", "validate", "commit", "announce", "hours", "say_hour"}
@@ -157,9 +156,7 @@ def test_a_relay_that_needs_a_decision_fails_at_once_with_the_next_command(sends
     here, send = sends
     here.drain()
     send()
-    admin = AdminClient({"bootstrap.servers": here.drill.kafka})
-    admin.delete_topics([here.sink])[here.sink].result(30)
-    make_topic(here.drill.kafka, here.sink, 2)
+    recreate(here.drill.kafka, here.sink, 2)
     with pytest.raises(
         AirflowFailException, match=r"was deleted and made anew.*Next: lockstep relay drill --target .*"
     ):

@@ -28,6 +28,7 @@ from lockstep.core.pipeline.definition import Avro, Feed, Json, Pipeline, Topic,
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.steps.context import Context
 from lockstep.steps.feed.relay import RelayReport, relay, restart
+from support.scenes.odd_logs import settled
 
 TESTS = Path(__file__).parent.parent
 COLUMNS = "id string, n int, price decimal(30,12), at timestamp, raw binary, share double"
@@ -96,6 +97,18 @@ class Sending:
         ((confirmed, intent),) = self.ask("select confirmed, intent from lockstep.relay")
         return confirmed, intent
 
+    @property
+    def group(self) -> str:
+        """Returns the consumer group of the relay's cursor."""
+        return self.ask("select transactional_id from lockstep.relay")[0][0]
+
+    def cursor(self) -> int:
+        """Returns the offset of the relay's group, once its last transaction has its marker there."""
+        settings = {"bootstrap.servers": self.kafka, "group.id": self.group, "isolation.level": "read_committed"}
+        with closing(Consumer(settings)) as reader:
+            (found,) = reader.committed([TopicPartition(self.topic, 0)], timeout=20)
+        return found.offset
+
     def lease_runs_out(self) -> None:
         with transaction(self.at.conn, PLANNER) as cur:
             cur.execute("update lockstep.relay set held_until = '-infinity'")
@@ -133,12 +146,17 @@ class Sending:
 
 
 def read_topic(kafka: str, topic: str) -> dict[int, list[tuple]]:
-    """Returns the committed records of each partition: key, value and headers, in order."""
+    """Returns the committed records of each partition: key, value and headers, in order.
+
+    Waits for the markers of what was sent before, because a transaction's commit returns earlier.
+    """
     consumer = Consumer(
         {"bootstrap.servers": kafka, "group.id": "a-stranger", "isolation.level": "read_committed",
          "enable.auto.commit": False, "enable.partition.eof": True}
     )  # fmt: skip
     parts = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+    for each in parts:
+        settled(kafka, topic, each)
     consumer.assign([TopicPartition(topic, each, 0) for each in parts])
     found: dict[int, list[tuple]] = {each: [] for each in parts}
     left, until = set(parts), time.monotonic() + 60

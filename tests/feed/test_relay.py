@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from feed.sending import Sending, read_topic, sent_to
 from lockstep.adapters.postgres import OWNER, transaction
@@ -30,15 +28,6 @@ def sending(database, kafka, topic):
     return make
 
 
-def cursor_of(here) -> int:
-    """Returns the offset of the relay's group, as any tool reads it."""
-    ((group,),) = here.ask("select transactional_id from lockstep.relay")
-    asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(here.topic, 0)])]
-    admin = AdminClient({"bootstrap.servers": here.kafka})
-    (found,) = admin.list_consumer_group_offsets(asked).values()
-    return found.result(20).topic_partitions[0].offset
-
-
 def test_every_change_is_sent_once_in_its_order_and_the_topic_folds_to_the_table(sending):
     here = sending()
     for n in range(5):
@@ -49,7 +38,7 @@ def test_every_change_is_sent_once_in_its_order_and_the_topic_folds_to_the_table
 
     assert (report.sent, report.transactions, report.stopped) == (42, 1, None)
     assert here.knows() == (42, None)
-    assert cursor_of(here) == 42
+    assert here.cursor() == 42
     assert here.wrong() == []
     again = here.relay()
     assert (again.sent, again.stopped) == (0, None)

@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg2
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from feed.sending import Sending, read_topic, sent_to
 from lockstep.adapters.kafka.sink import SinkWriter
@@ -24,7 +24,7 @@ from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.trim import trim
 from lockstep.steps.feed.relay import restart
 from lockstep.steps.upkeep.trim_feeds import trim_feeds
-from support.servers.servers import make_topic
+from support.scenes.odd_logs import grow, recreate
 
 ME = Person("me@here", "a test")
 AGE = "update lockstep.change_set set at = at - interval '8 days'"
@@ -68,15 +68,12 @@ def leave(here, number: int, sent: int) -> None:
     assert here.relay().stopped is None
 
 
-def delete(here, what: str, name: str) -> None:
+def delete_group(here) -> None:
+    """Deletes the relay's group. A marker that came later would make it again."""
+    assert here.cursor() == here.knows()[0]
     admin = AdminClient({"bootstrap.servers": here.kafka})
-    call = admin.delete_consumer_groups if what == "group" else admin.delete_topics
-    for done in call([name]).values():
+    for done in admin.delete_consumer_groups([here.group]).values():
         done.result(20)
-
-
-def group(here) -> str:
-    return here.ask("select transactional_id from lockstep.relay")[0][0]
 
 
 def test_e17_a_ledger_of_an_older_state_sends_nothing_until_a_person_says_where(here, postgres):
@@ -96,7 +93,7 @@ def test_e17_a_cursor_that_went_back_sends_nothing(here, postgres):
 
 def test_e17_a_lost_cursor_is_found_again_by_the_topics_end(here):
     here.change(("a", 3))
-    delete(here, "group", group(here))
+    delete_group(here)
     assert here.relay().sent == 1
     assert here.wrong() == []
 
@@ -108,12 +105,12 @@ def test_e17_a_lost_cursor_is_found_again_behind_a_strangers_record(here, said):
         producer.produce(here.topic, b"{}", b"k", partition=partition, headers=[(NUMBER_HEADER, said)])
     assert producer.flush(20) == 0
     here.change(("a", 3))
-    delete(here, "group", group(here))
+    delete_group(here)
     assert here.relay().sent == 1
 
 
 def test_e17_a_lost_cursor_of_an_empty_topic_sends_nothing(here):
-    delete(here, "group", group(here))
+    delete_group(here)
     admin = AdminClient({"bootstrap.servers": here.kafka})
     ends = [TopicPartition(here.topic, each, -1) for each in range(2)]
     for done in admin.delete_records(ends).values():
@@ -123,8 +120,7 @@ def test_e17_a_lost_cursor_of_an_empty_topic_sends_nothing(here):
 
 
 def test_e17_a_topic_that_was_made_anew_is_not_the_one_that_was_written(here):
-    delete(here, "topic", here.topic)
-    make_topic(here.kafka, here.topic, 2)
+    recreate(here.kafka, here.topic, 2)
     here.change(("c", 3))
     assert "was deleted and made anew" in why(here)
     leave(here, 0, 4)
@@ -132,9 +128,7 @@ def test_e17_a_topic_that_was_made_anew_is_not_the_one_that_was_written(here):
 
 
 def test_e17_a_topic_that_grew_would_turn_the_order_of_keys_round(here):
-    admin = AdminClient({"bootstrap.servers": here.kafka})
-    for done in admin.create_partitions([NewPartitions(here.topic, 3)]).values():
-        done.result(20)
+    grow(here.kafka, here.topic, 3)
     assert "has 3 partitions, and had 2" in why(here)
     leave(here, 3, 0)
 
@@ -143,9 +137,7 @@ def test_e17_a_topic_that_grows_beside_a_transaction_gets_nothing_of_it(here, mo
     before, send = read_topic(here.kafka, here.topic), SinkWriter.send
 
     def sent_as_it_grows(writer, records):
-        admin = AdminClient({"bootstrap.servers": here.kafka})
-        for done in admin.create_partitions([NewPartitions(here.topic, 3)]).values():
-            done.result(20)
+        grow(here.kafka, here.topic, 3)
         while writer.partitions() < 3:  # until the client has heard of it
             pass
         return send(writer, records)

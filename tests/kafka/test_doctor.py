@@ -19,6 +19,7 @@ from lockstep.adapters.kafka.facts import SurveyedBroker
 from lockstep.core.health.findings import Check
 from lockstep.core.health.machine_findings import MachineFacts
 from lockstep.steps.inspect.doctor import Places, doctor
+from support.scenes.odd_logs import settled
 
 MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**30, memory=2**34)
 
@@ -98,6 +99,7 @@ def test_records_behind_an_open_transaction_do_not_wait_for_retention(here, look
     producer = produce(here.drill.topic, [("k", "{}")] * 4, partition=0, end="open")
     found = look()[Check.TRANSACTION]
     producer.abort_transaction(20)
+    settled(here.drill.kafka, here.drill.topic)
 
     assert found.subject == f"{here.drill.topic}-0"
     assert found.found.startswith("4 offsets from ")

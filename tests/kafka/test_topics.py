@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, transaction
@@ -29,7 +28,7 @@ from lockstep.steps.requests import history
 from lockstep.steps.requests.redrive import Held, redrive
 from support.scenes.here import ME, NEWEST
 from support.scenes.history_run import Run
-from support.scenes.odd_logs import admin, delete_records, recreate, until
+from support.scenes.odd_logs import delete_records, grow, recreate
 from support.scenes.several import Several
 from support.servers.servers import make_topic
 
@@ -192,8 +191,7 @@ def test_a_key_of_a_topic_that_has_grown_is_refused_in_another_topic(several):
     (here.drill.home / "drill" / "target.sql").write_text(NEWEST)
     migrate_target(here.at.conn, load("drill"))
     several.drain()
-    admin(several.kafka).create_partitions([NewPartitions(eu, 2)])[eu].result(20)
-    until(lambda: len(here.at.broker.view(eu).bounds) == 2, "the topic would not grow")
+    grow(several.kafka, eu, 2)
     several.drain()
     several.produce(eu, [("a", json.dumps({"id": "a", "n": 1}))], 1)
     several.drain()

@@ -6,7 +6,6 @@ import json
 import shutil
 
 import pytest
-from confluent_kafka.admin import NewPartitions
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import READER, transaction
@@ -21,7 +20,7 @@ from lockstep.targets.proof import versioned
 from support.fakes.plain_engine import PlainEngine
 from support.scenes.erasing import erase_key
 from support.scenes.here import ME
-from support.scenes.odd_logs import admin, until
+from support.scenes.odd_logs import grow
 
 COLUMNS = "id text not null, n int, valid_from timestamptz not null, valid_until timestamptz, _deleted boolean not null"
 VERSIONS = """select id, n, _deleted, case when _deleted then valid_until = valid_from
@@ -123,8 +122,7 @@ def test_a_key_is_erased_with_all_its_versions_and_deletions_and_by_nothing_else
 @pytest.mark.long
 def test_versions_of_a_former_owner_are_older_whatever_their_epoch(versions, produce):
     here, topic = versions.here, versions.here.drill.topic
-    admin(here.drill.kafka).create_partitions([NewPartitions(topic, 4)])[topic].result(20)
-    until(lambda: len(here.at.broker.view(topic).bounds) == 4, "the topic has not grown")
+    grow(here.drill.kafka, topic, 4)
     versions.put(("a", 4))  # in an epoch that is higher than any of the next owner
     shutil.copytree(here.drill.home / "drill", here.drill.home / "shop")
     definition = here.drill.home / "shop" / "__init__.py"

@@ -6,11 +6,11 @@ import json
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.planning.decisions import Blocked, Idle, Start
-from support.scenes.odd_logs import marked
+from support.scenes.odd_logs import grow, marked
 
 ID = "id string, n int"
 DDL = "id text, n int"
@@ -204,8 +204,7 @@ def test_a_grown_topic_opens_a_new_epoch_and_loses_nothing(pipeline, topic, prod
     produce(name, records(20))
     loaded = pipeline(name, ID, DDL)
     loaded.run()
-    admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_partitions([NewPartitions(name, 4)])[name].result(10)
+    grow(kafka, name, 4)
     produce(name, records(40, 20))
 
     loaded.run_until_idle()

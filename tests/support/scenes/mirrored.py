@@ -8,13 +8,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from support.scenes.odd_logs import settled
+
 
 class Sending(threading.Thread):
     """A producer of transactions of twenty records. It sends to `topic`, which may change while it runs."""
 
     def __init__(self, kafka: str, topic: str, first: int) -> None:
         super().__init__(daemon=True)
-        self.topic, self.next, self.over = topic, first, threading.Event()
+        self.kafka, self.topic, self.next, self.over = kafka, topic, first, threading.Event()
         self.producer = Producer({"bootstrap.servers": kafka, "transactional.id": f"of {topic}", "linger.ms": 1})
         self.producer.init_transactions(30)
         self.start()
@@ -31,6 +33,8 @@ class Sending(threading.Thread):
     def stop(self) -> int:
         self.over.set()
         self.join(30)
+        for partition in self.producer.list_topics(self.topic, timeout=20).topics[self.topic].partitions:
+            settled(self.kafka, self.topic, partition)  # the last commit has returned before its markers are written
         return self.next
 
 
@@ -80,6 +84,8 @@ def copy_of(message: Any, producer: Producer, topic: str) -> None:
 
 def copied_once(kafka: str, source: str, copy: str, partitions: int, to: str | None = None) -> None:
     """Copies what the source holds now, to another cluster perhaps."""
+    for partition in range(partitions):
+        settled(kafka, source, partition)
     settings = {"bootstrap.servers": kafka, "group.id": "once", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings | {"enable.partition.eof": True})
     producer, ended = Producer({"bootstrap.servers": to or kafka}), 0

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
@@ -61,7 +70,17 @@ def records(n: int, start: int = 0) -> list[tuple[str, str]]:
 
 
 def offsets_in(kafka: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[int]:
-    """Returns the offsets that a reader gets, from the log's start until no more come."""
+    """Returns the offsets of `messages_in`."""
+    return [message.offset() for message in messages_in(kafka, topic, partition, committed=committed)]
+
+
+def messages_in(kafka: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Message]:
+    """Returns what a reader gets, from the log's start until no more comes.
+
+    A committed reader waits for the transactions that are open. They must end.
+    """
+    if committed:
+        settled(kafka, topic, partition)
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
@@ -80,7 +99,7 @@ def offsets_in(kafka: str, topic: str, partition: int = 0, *, committed: bool = 
             assert message is not None, "no answer"
             if message.error():
                 return found
-            found.append(message.offset())
+            found.append(message)
     finally:
         consumer.close()
 
@@ -105,6 +124,16 @@ def marked(kafka: str, topic: str, end: int, partition: int = 0) -> None:
     until(lambda: stable_end(kafka, topic, partition) >= end, f"{topic}-{partition}: no marker below {end}")
 
 
+def settled(kafka: str, topic: str, partition: int = 0) -> int:
+    """Waits until each transaction below the log's end as it is now has its marker. Returns that end.
+
+    A committed reader that comes before the markers does not get the transaction's records.
+    """
+    end = high_end(kafka, topic, partition)
+    until(lambda: stable_end(kafka, topic, partition) >= end, f"{topic}-{partition}: a transaction is open below {end}")
+    return end
+
+
 def delete_records(kafka: str, topic: str, before: int, partition: int = 0) -> None:
     """Deletes the records below `before`, so that the log starts there."""
     where = TopicPartition(topic, partition, before)
@@ -115,6 +144,7 @@ def delete_records(kafka: str, topic: str, before: int, partition: int = 0) -> N
 def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
     """Makes another topic of the same name, as soon as the broker has forgotten the old one. Waits until it answers for it."""
     client = admin(kafka)
+    old = topic_id(kafka, topic)
     client.delete_topics([topic])[topic].result(20)
 
     def made() -> bool:
@@ -124,16 +154,24 @@ def recreate(kafka: str, topic: str, partitions: int = 3) -> None:
             return False
         return True
 
-    def answers() -> bool:
-        """Returns True if all logs are there and empty. The broker hears of them later than its controller."""
-        try:
-            return all(high_end(kafka, topic, partition) == 0 for partition in range(partitions))
-        except KafkaException:
-            return False
-
     until(made, "the old topic would not go")
     admin.cache_clear()  # behind a restart of the broker, a client takes the new topic's leader epoch for an old one
-    until(answers, "the new topic was not heard of")
+    until(
+        lambda: _ends(kafka, topic, partitions) == [0] * partitions and topic_id(kafka, topic) != old,
+        "the new topic was not heard of",
+    )
+
+
+def topic_id(kafka: str, topic: str) -> str:
+    """Returns the topic's id, as the broker knows it."""
+    described = admin(kafka).describe_topics(TopicCollection([topic]))[topic]
+    return str(described.result(20).topic_id)
+
+
+def grow(kafka: str, topic: str, partitions: int) -> None:
+    """Gives the topic more partitions, so that it has this many. Waits until the broker answers for them."""
+    admin(kafka).create_partitions([NewPartitions(topic, partitions)])[topic].result(20)
+    until(lambda: len(_ends(kafka, topic, partitions)) == partitions, f"{topic} would not grow")
 
 
 def compact(kafka: str, topic: str, below: int, partition: int = 0) -> None:
@@ -170,6 +208,15 @@ def _hurry_the_cleaner(kafka: str) -> None:
     """Shortens the cleaner's sleep. By default it sleeps 15 seconds when it found nothing."""
     for node in admin(kafka).list_topics(timeout=10).brokers:
         alter(kafka, ConfigResource.Type.BROKER, str(node), [("log.cleaner.backoff.ms", "100")])
+
+
+def _ends(kafka: str, topic: str, partitions: int) -> list[int]:
+    """Returns the ends of all logs, or none while one is unknown. The broker hears of them later than its controller."""
+    try:
+        return [high_end(kafka, topic, partition) for partition in range(partitions)]
+    except KafkaException:
+        admin.cache_clear()  # a client that has looked at the topic before does not ask for the new partitions' leaders
+        return []
 
 
 def _offset(kafka: str, topic: str, partition: int, spec: OffsetSpec, isolation: IsolationLevel) -> int:
