@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 from psycopg2 import errors
 
 from lockstep.adapters.postgres import PLANNER, transaction
@@ -24,6 +24,7 @@ from lockstep.steps.requests.plan_request import plan_request
 from lockstep.steps.requests.requests import is_complete
 from lockstep.steps.upkeep.reap import reap
 from support.scenes.here import ME
+from support.scenes.odd_logs import grow, messages_in
 
 COVERAGE = """select partition, lower(offsets), upper(offsets), kind, batch_id
               from lockstep.coverage join lockstep.stream using (stream_id) order by 1, 2"""
@@ -56,6 +57,12 @@ def several(here):
     here.drain()
     assert len(here.drill.committed()) == 3
     return here
+
+
+def stamps(here) -> Counter[int]:
+    """Counts the records of the topic by their own time, in milliseconds."""
+    kafka, topic = here.drill.kafka, here.drill.topic
+    return Counter(message.timestamp()[1] for p in range(3) for message in messages_in(kafka, topic, p))
 
 
 def double(value: dict) -> dict:
@@ -111,10 +118,13 @@ def test_a_batch_is_a_bound_of_its_own(several):
 
 def test_a_time_is_resolved_once_it_is_closed_and_is_the_same_for_all_from_then_on(here, produce):
     here.drain()
-    time.sleep(1.1)
-    moment = datetime.now(UTC)
+    earlier = stamps(here)
     produce(here.drill.topic, more(20, 1_000))
     here.drain()
+    later = stamps(here) - earlier
+    assert (earlier.total(), later.total()) == (150, 20)
+    assert max(earlier) < min(later)
+    moment = datetime.fromtimestamp(min(later) / 1000, UTC)  # a look at the clock may fall into their millisecond
 
     open_still = here.ask("replay", moment.isoformat())
     resolved = here.drill.ask("select count(*) from lockstep.boundary")
@@ -359,9 +369,7 @@ def test_a_batch_that_a_person_abandons_takes_its_request_along(several):
 
 
 def test_a_replay_reaches_back_over_a_topic_that_has_grown(several, produce):
-    admin = AdminClient({"bootstrap.servers": several.drill.kafka})
-    admin.create_partitions([NewPartitions(several.drill.topic, 5)])[several.drill.topic].result(20)
-    time.sleep(0.5)
+    grow(several.drill.kafka, several.drill.topic, 5)
     produce(several.drill.topic, more(40, 9_000))
     several.drain()
     several.code = double
