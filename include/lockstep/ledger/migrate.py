@@ -15,10 +15,11 @@ from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import MIGRATE, BadDefinition, Refusal
 from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.guarantees import commit_unit
+from lockstep.core.pipeline.stores import BEHIND
 from lockstep.core.pipeline.targets import Send
 from lockstep.core.states import CommitUnit
 from lockstep.ledger.admin.author import run_as_author, take_over_table, wait_for_others, written_by_runs
-from lockstep.ledger.admin.shown_view import BEHIND, draw_view
+from lockstep.ledger.admin.shown_view import draw_view
 from lockstep.ledger.changes.owners import register
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.sends import tables_of_sends

@@ -14,9 +14,16 @@ from lockstep.cli.options import Name
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.pipelines.sharing import conflicts_of, definitions_on_disk
 from lockstep.context.systems import broker, open_ledger
-from lockstep.core.changes.clone import LATEST, copied_ddl, copied_source, copied_tables, copy_of, out_of_reach
+from lockstep.core.changes.clone import (
+    LATEST,
+    copied_ddl,
+    copied_names,
+    copied_source,
+    copied_tables,
+    copy_of,
+    out_of_reach,
+)
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.names import good_name, refuse_bad_name, topic_words
 from lockstep.core.pipeline.targets import shares, topics_of
 
@@ -151,8 +158,7 @@ def _write(original: PipelineFolder, copy: Pipeline, folder: Path) -> None:
 
 
 def _write_ddl(original: PipelineFolder, copy: Pipeline, half: Path) -> None:
-    named = copied_tables(original.pipeline, copy.name)
-    tables = {table: other for table, other in named.items() if not isinstance(other, Iceberg)}
+    tables = copied_names(original.pipeline, copy.name)
     if original.target_sql is None or not tables:
         return
     ddl = copied_ddl(original.target_sql, tables)

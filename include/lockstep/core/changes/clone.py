@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.health.ownership import tables_of
-from lockstep.core.lake.iceberg import CATALOG, recorded_table
+from lockstep.core.lake.iceberg import CATALOG, Iceberg, recorded_table
 from lockstep.core.offsets import OffsetRange
+from lockstep.core.pipeline.stores import BEHIND, rows_table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -87,6 +88,14 @@ def copied_tables(pipeline: Pipeline, name: str) -> dict[str, str]:
         schema, _, bare = table.name.rpartition(".")  # of a table of a lake, its catalog and namespace
         alone = len(pipeline.targets) == 1 or bare == pipeline.name
         found[table.name] = recorded_table(f"{schema}.{name}" if alone else f"{schema}.{name}_{bare}")
+    return found
+
+
+def copied_names(pipeline: Pipeline, name: str) -> dict[str, str]:
+    """Returns each table that target.sql may make, and its name in the copy. A table behind a view is among them."""
+    found = {table: other for table, other in copied_tables(pipeline, name).items() if not isinstance(other, Iceberg)}
+    if rows_table_of(pipeline):
+        found[pipeline.first.table + BEHIND] = found[pipeline.first.table] + BEHIND
     return found
 
 

@@ -11,19 +11,21 @@ from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.feed.feeds import refuse_feed_elsewhere
 from lockstep.core.feed.sends import refuse_odd_send
 from lockstep.core.lake.catalogs import Catalog
-from lockstep.core.lake.iceberg import catalog_elsewhere, refuse_odd_lake
+from lockstep.core.lake.iceberg import Iceberg, catalog_elsewhere, refuse_odd_lake
 from lockstep.core.pipeline.guarantees import AtLeastOnce, AtMostOnce, Delivered, Idempotent, PerBatch, PerPartition
 from lockstep.core.pipeline.targets import Append, History, Send, Upsert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.guarantees import Guarantee
     from lockstep.core.pipeline.names import TopicSource
     from lockstep.core.pipeline.targets import Target
 
 STORE_PREFIX = "LOCKSTEP_STORE_"
 FOLDER = "FILES"  # LOCKSTEP_STORE_FILES: the folder in which relative paths lie
+BEHIND = "_rows"  # ends the name of a table behind a view, which has the target's name
 _NAME = re.compile(r"^[A-Z][A-Z0-9_]{0,40}\Z")
 
 
@@ -156,3 +158,13 @@ def refuse_misfit(targets: Sequence[Target], guarantee: Guarantee, store: Store 
             f"guarantee: {name} appends rows without asking for a key, and {type(target).__name__} has one: "
             "say guarantee=Idempotent()"
         )
+
+
+def rows_table_of(pipeline: Pipeline) -> str | None:
+    """Returns the table that target.sql may make instead of the first target. `migrate` then draws the target as its view.
+
+    Returns None where the guarantee or the target does not allow a view.
+    """
+    target = pipeline.first
+    plain = isinstance(target, Append) and not isinstance(target, History) and not isinstance(target.table, Iceberg)
+    return target.table + BEHIND if plain and isinstance(pipeline.guarantee, PerBatch) else None

@@ -11,8 +11,7 @@ from lockstep.adapters.postgres import OWNER
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.iceberg import is_lake_table
-from lockstep.core.pipeline.guarantees import PerBatch
-from lockstep.core.pipeline.targets import Append, History
+from lockstep.core.pipeline.stores import rows_table_of
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import maybe, one
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
 
 Q = queries("lockstep.ledger.admin", "shown_view")
-BEHIND = "_rows"  # what the table behind a view is called, beside the view's name
 
 
 def rows_behind(cur: cursor, table: str) -> str | None:
@@ -53,11 +51,9 @@ def draw_view(cur: cursor, pipeline: Pipeline) -> None:
     may lack `_batch`.
     """
     target = pipeline.first
-    if not isinstance(pipeline.guarantee, PerBatch) or not isinstance(target, Append) or isinstance(target, History):
+    rows_table = rows_table_of(pipeline)
+    if rows_table is None:
         return
-    if is_lake_table(target.table):
-        return
-    rows_table = target.table + BEHIND
     names = {"table": target.table, "rows_table": rows_table}
     cur.execute(Q["to_draw"], names)
     found = maybe(cur)

@@ -14,6 +14,7 @@ from lockstep.core.pipeline.columns import version_misfit
 from lockstep.core.pipeline.definition import Custom, Files, Windows
 from lockstep.core.pipeline.guarantees import NO_SUITE, commit_unit
 from lockstep.core.pipeline.schedule import PRESETS
+from lockstep.core.pipeline.stores import rows_table_of
 from lockstep.core.pipeline.targets import History, Keyed, Send, WithTotals, filled_columns
 from lockstep.core.pipeline.totals import misfits
 from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 NO_CRON = ("@once", "@continuous")  # Airflow's own schedules beside cron
 SEVERITIES = ("critical", "warning", "info")
 _EXPECTATION = re.compile(r"^expect_[a-z0-9_]+\Z")
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)  # marks of a comment in a text begin none
 
 
 def faults(folder: PipelineFolder, columns: Sequence[Sequence[Column]], place: str) -> list[str]:
@@ -163,8 +164,16 @@ def _of_ddl(folder: PipelineFolder) -> Iterator[str]:
     if folder.target_sql is None:
         yield f"missing; it creates {' and '.join(tables)}"
         return
+    behind = {folder.pipeline.first.table: rows_table_of(folder.pipeline)}
     for table in tables:
-        schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
-        creates = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}\s*\.\s*{name}(?![\w$])"
-        if not re.search(creates, _COMMENT.sub(" ", folder.target_sql), re.IGNORECASE):
-            yield f"does not create the target {table}"
+        names = [name for name in (table, behind.get(table)) if name]
+        if not any(_creates(folder.target_sql, name) for name in names):
+            yield f"does not create the target {', nor behind a view '.join(names)}"
+
+
+def _creates(ddl: str, table: str) -> bool:
+    """Returns True if DDL creates a table of this name. Without a schema it is one of `public`."""
+    schema, name = (rf'(?:"{part}"|{part})' for part in table.split("."))
+    schema = rf"(?:{schema}\s*\.\s*){'?' if table.startswith('public.') else ''}"
+    pattern = rf"\bcreate\s+(?:unlogged\s+)?table\s+(?:if\s+not\s+exists\s+)?{schema}{name}(?![\w$.])"
+    return bool(re.search(pattern, _COMMENT.sub(lambda found: found[1] or " ", ddl), re.IGNORECASE))
