@@ -94,11 +94,14 @@ test-fast: $(VENV)/.built-dev ## decisions, decoders and pages, in a minute: no 
 	@$(BIN)/python -m pytest tests/core tests/formats tests/dev -m "not long and not server" $(ARGS)
 
 # A real S3 server, which Go builds once into .lockstep/s3. One that is on PATH is taken as it is.
-.PHONY: test-s3
-test-s3: $(VENV)/.built-dev jars ## the lake in a bucket of a real S3 server, versitygw; skipped where Go is not installed
+.PHONY: versitygw
+versitygw:
 	@if command -v versitygw >/dev/null || test -x .lockstep/s3/versitygw; then true; elif command -v go >/dev/null; then \
 		GOBIN=$(CURDIR)/.lockstep/s3 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0; \
 	else echo "neither versitygw nor go is on PATH: tests/s3 is skipped" >&2; fi
+
+.PHONY: test-s3
+test-s3: $(VENV)/.built-dev jars versitygw ## the lake in a bucket of a real S3 server, versitygw; skipped where Go is not installed
 	@$(BIN)/python -m pytest tests/s3 $(ARGS)
 
 .PHONY: test-yarn

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -32,6 +31,7 @@ from support.scenes.command_line import assert_refused
 from support.scenes.history_run import Run
 from support.scenes.odd_logs import alter, delete_records, grow, high_end, recreate, send_with_header, until
 from support.scenes.several import Several
+from support.servers.s3_store import versitygw
 
 HOUR = 3_600_000
 LOCKSTEP = (sys.executable, "-c", "from lockstep.cli.app import main; main()")
@@ -641,15 +641,13 @@ def test_a_topic_that_is_made_anew_keeps_no_other_from_being_copied(several, loc
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
     """Starts an S3 server over a folder, and yields the place of a bucket there. Its keys are in the environment."""
-    if not (program := shutil.which("versitygw")):
-        pytest.skip("no versitygw on PATH: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
     port = free_port()
     (tmp_path / "s3" / "raw").mkdir(parents=True)
     keys = {"ROOT_ACCESS_KEY": "AKIACANARY", "ROOT_SECRET_KEY": "s3cr3t-canary"}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys["ROOT_ACCESS_KEY"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys["ROOT_SECRET_KEY"])
     server = subprocess.Popen(
-        [program, "--port", f"127.0.0.1:{port}", "posix", str(tmp_path / "s3")],
+        [versitygw(), "--port", f"127.0.0.1:{port}", "posix", str(tmp_path / "s3")],
         env=os.environ | keys,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

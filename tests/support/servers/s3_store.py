@@ -43,12 +43,18 @@ class S3Store:
         return given | {f"s3.{name.replace('_', '-')}": value for name, value in others.items()}
 
 
+def versitygw() -> str:
+    """Returns the server's program. Skips where there is none."""
+    program = shutil.which("versitygw") or (str(BUILT) if BUILT.exists() else None)
+    if program is None:
+        pytest.skip("versitygw is not installed: make versitygw builds it, where Go is installed")
+    return program
+
+
 @contextmanager
 def s3_store(home: Path) -> Iterator[S3Store]:
     """Runs the server. Skips, by name, where it was not built."""
-    program = shutil.which("versitygw") or (str(BUILT) if BUILT.exists() else None)
-    if program is None:
-        pytest.skip("versitygw is not there: make test-s3 builds it, where Go is installed")
+    program = versitygw()
     port = ports.choose(home)
     store = S3Store(f"http://127.0.0.1:{port}", home / "objects")
     (store.folder / "lake").mkdir(parents=True)
