@@ -24,6 +24,7 @@ from support.servers import (
     no_server,
 )
 from support.servers.servers import Servers, make_topic
+from support.skips import pytest_terminal_summary  # noqa: F401 - a hook
 
 NUMBERS = itertools.count()
 SESSION = secrets.token_hex(3)  # a process id comes back while servers live on
