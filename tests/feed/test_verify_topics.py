@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Timer
 from types import SimpleNamespace
 
 import pytest
@@ -95,6 +96,19 @@ def test_changes_that_a_person_has_sent_again_are_no_fault(sent):
     assert sent.wrong() == []
     (found,) = [check for check in sent.checks() if check.name == TOPIC_IS_FEED]
     assert found.left_out == "changes below 100: they are trimmed, or of before the relay began anew"
+
+
+def test_records_of_a_transaction_that_has_no_marker_yet_are_waited_for(drill, topic, produce):
+    """A stranger's open transaction hides the relay's records, as the relay's own does until its markers are written."""
+    here = Sends(drill)
+    here.into(topic(partitions=1))
+    here.drain()
+    under_way = produce(here.sink, [("k", "x")], end="open")
+    assert here.relay() == 150
+    marker = Timer(1.0, under_way.abort_transaction, (20,))
+    marker.start()
+    assert here.wrong() == []
+    marker.join()
 
 
 def test_what_was_not_sent_yet_is_no_fault(drill, topic):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 ANNOUNCED = "Kafka has nothing that was not announced"
 TOPIC_IS_FEED = "the topic is the feed"
+MARKERS_SECONDS, SECONDS_A_LOOK = 10.0, 0.1  # an answer to a commit comes before Kafka has written its markers
 Sent = tuple[bytes | None, object]  # a record's key, and its value in a form that compares
 
 
@@ -63,7 +65,7 @@ def look_at_topics(conn: connection, broker: Broker, pipeline: Pipeline, *, deep
         at = TopicPartition(topic.name, 0)
         try:
             cursor = mirrored(broker, before.transactional_id, [at]).get(at)
-            view = broker.view(topic.name) if deep else None
+            view = _with_markers(broker, topic.name) if deep else None
         except Refusal as refusal:
             if deep:
                 raise
@@ -71,6 +73,19 @@ def look_at_topics(conn: connection, broker: Broker, pipeline: Pipeline, *, deep
         else:
             found.append(SentTopic(target, topic, before, cursor, view))
     return found
+
+
+def _with_markers(broker: Broker, topic: str) -> TopicView:
+    """Returns the topic as soon as each transaction of the first look has ended, or as it is when time is up.
+
+    Readers of committed records see nothing behind an open transaction, not even what a relay has committed.
+    """
+    view, until = broker.view(topic), time.monotonic() + MARKERS_SECONDS
+    sent = broker.high_ends(view)
+    while any(view.bounds[p].stable_end < sent[p] for p in view.bounds.keys() & sent) and time.monotonic() < until:
+        time.sleep(SECONDS_A_LOOK)
+        view = broker.view(topic)
+    return view
 
 
 def topic_checks(
