@@ -193,6 +193,7 @@ def test_synchronous_what_was_told_stays_and_the_rest_is_superseded_by_the_survi
         assert offsets_told(here) == 0
         finish(here, ALL)
         assert not one.child.stands()
+    pair.commit_waits(len(each) - 1)
     pair.kill_primary()  # their COMMITs have waited for a standby that is none any more
 
     told = [one.child.wait().told for one in each[:-1]]

@@ -52,8 +52,7 @@ def test_stopping_a_process_whose_pid_was_given_away_leaves_the_new_owner_alone(
 def test_a_killed_child_is_dead_and_no_zombie(sleeper):
     os.kill(sleeper.pid, signal.SIGKILL)
 
-    time.sleep(0.2)
-    assert processes.observe(sleeper.pid) is None
+    assert _becomes_true(lambda: processes.observe(sleeper.pid) is None)
 
 
 def test_who_ignores_the_polite_signal_is_killed_with_all_its_children(tmp_path):
@@ -68,8 +67,8 @@ def test_who_ignores_the_polite_signal_is_killed_with_all_its_children(tmp_path)
 
 def test_the_pid_file_is_written_by_the_process_itself(tmp_path):
     started = processes.launch(FOR_EVER, log=tmp_path / "log", pid_file=tmp_path / "pid")
-    time.sleep(0.2)
 
+    assert _becomes_true(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
     assert int((tmp_path / "pid").read_text()) == started.pid
     assert "sleep 600" in processes.command_line(started.pid)
     processes.stop_process(started, signal.SIGTERM, patience=5.0)
@@ -102,13 +101,14 @@ def test_a_wanted_port_is_kept_until_somebody_else_has_it(tmp_path):
 
 
 def test_a_lock_waits_for_its_holder_and_dies_with_him(tmp_path):
-    holder = subprocess.Popen(["flock", str(tmp_path / "lock"), "sleep", "600"], start_new_session=True)
-    time.sleep(0.3)
+    command = ["flock", str(tmp_path / "lock"), "sh", "-c", "echo held; exec sleep 600"]
+    holder = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"held\n"
 
     with pytest.raises(Refusal, match="another command has held"), lock.held(tmp_path / "lock", silent, patience=0.3):
         pass
     os.killpg(holder.pid, signal.SIGKILL)
-    holder.wait()
+    holder.communicate()
     with lock.held(tmp_path / "lock", silent, patience=5.0):
         pass
 
@@ -126,7 +126,7 @@ def _has_members(group: int) -> bool:
 
 
 def _becomes_true(question) -> bool:
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 60.0
     while not question() and time.monotonic() < deadline:
         time.sleep(0.05)
     return question()

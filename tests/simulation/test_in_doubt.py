@@ -72,7 +72,7 @@ def test_when_time_is_up_nothing_is_claimed(scene, attempt, monkeypatch):
     began = time.monotonic()
     said = told(lambda: resolve.was_committed(scene.at, attempt))
     assert "was committed is not known: the database is away" in said
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "its own patience would be two minutes"
 
 
 def test_a_ledger_that_goes_away_behind_a_commit_leaves_no_doubt(scene, attempt):
@@ -112,7 +112,7 @@ def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
 def test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back(scene, attempt, monkeypatch):
     """Its session would stand in the transaction as long as it likes, because the server's own timeout is off."""
     monkeypatch.setattr(resolve, "RESOLVE_LOCK_SECONDS", 1)
-    monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 10.0)
+    monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 60.0)
     answers = []
     with closing(psycopg2.connect(scene.dsn)) as orphan, orphan.cursor() as cur:
         cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")

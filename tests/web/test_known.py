@@ -24,7 +24,7 @@ class Source:
         return self.asked
 
     def until_asked(self, times: int) -> bool:
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while self.asked < times and time.monotonic() < end:
             time.sleep(0.001)
         return self.asked == times

@@ -75,11 +75,10 @@ class Pair:
         self.standby = postgres.start(self.standby_home, port)
         self._until(self.primary, SENDERS, "the standby never streamed")
 
-    def commit_waits(self) -> None:
-        """Waits until a COMMIT on the primary waits for the standby."""
-        self._until(
-            self.primary, "select 1 from pg_stat_activity where wait_event = 'SyncRep'", "no COMMIT ever waited"
-        )
+    def commit_waits(self, databases: int = 1) -> None:
+        """Waits until a COMMIT in each of so many databases of the primary waits for the standby."""
+        waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep' having count(distinct datname) >= "
+        self._until(self.primary, f"{waiting}{databases}", f"fewer than {databases} COMMITs ever waited")
 
     def freeze(self) -> None:
         """Stops the stream to the standby. From here on, commits are on the primary alone."""
