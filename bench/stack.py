@@ -24,45 +24,37 @@ TOPIC, PARTITIONS = "guarantees.v1", 4
 SECONDS = 400
 
 
-class Stack:
-    """Servers below one folder, which end with it."""
+class Calls:
+    """Calls of `lockstep` from one folder, on a broker, a migrated ledger and a warehouse that run already."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        server = postgres.start(home)
-        self.kafka = kafka.start(home / "kafka").bootstrap
-        self.addresses = {name: self._database(server, name) for name in ("ledger", "warehouse")}
-        with closing(connect(self.addresses["ledger"])) as conn:
-            migrate(conn)
+    def __init__(self, home: Path, kafka: str, addresses: dict[str, str], topic: str = TOPIC) -> None:
+        self.home, self.kafka, self.addresses, self.topic = home, kafka, addresses, topic
         self.environ = os.environ | {
-            "LOCKSTEP_DSN": self.addresses["ledger"],
-            "LOCKSTEP_KAFKA": self.kafka,
-            "LOCKSTEP_STORE_WAREHOUSE": self.addresses["warehouse"],
+            "LOCKSTEP_DSN": addresses["ledger"],
+            "LOCKSTEP_KAFKA": kafka,
+            "LOCKSTEP_STORE_WAREHOUSE": addresses["warehouse"],
             "LOCKSTEP_PIPELINES": str(home / "pipelines"),
         }
         self.groups: list[int] = []
 
     def end(self) -> None:
-        """Ends everything that was started."""
+        """Ends every process that a call has left."""
         for group in self.groups:
             with suppress(ProcessLookupError):
                 os.killpg(group, SIGKILL)
-        if broker := kafka.running(self.home / "kafka"):
-            kafka.stop(broker)
-        postgres.remove_server(self.home)
 
     def fill(self, records: int) -> Counter[tuple[int, int]]:
         """Produces the topic's records. Returns the (partition, offset) that a separate reader finds there."""
         admin = AdminClient({"bootstrap.servers": self.kafka})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(30)
         producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
         for n in range(records):
-            producer.produce(TOPIC, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)
+            producer.produce(self.topic, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)
             producer.poll(0)
         producer.flush(60)
         options = {"bootstrap.servers": self.kafka, "group.id": "bench", "enable.partition.eof": True}
         consumer = Consumer(options | {"auto.offset.reset": "error", "enable.auto.commit": False})
-        consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
+        consumer.assign([TopicPartition(self.topic, p, 0) for p in range(PARTITIONS)])
         found: Counter[tuple[int, int]] = Counter()
         ends = 0
         while ends < PARTITIONS:
@@ -93,6 +85,24 @@ class Stack:
         if code != (-SIGKILL if fault else 0):
             raise SystemExit(f"lockstep {' '.join(words)} ended with {code}: {err.read_text().strip()}")
         return out.read_text()
+
+
+class Stack(Calls):
+    """Servers below one folder, which end with it."""
+
+    def __init__(self, home: Path) -> None:
+        server = postgres.start(home)
+        addresses = {name: self._database(server, name) for name in ("ledger", "warehouse")}
+        with closing(connect(addresses["ledger"])) as conn:
+            migrate(conn)
+        super().__init__(home, kafka.start(home / "kafka").bootstrap, addresses)
+
+    def end(self) -> None:
+        """Ends everything that was started."""
+        super().end()
+        if broker := kafka.running(self.home / "kafka"):
+            kafka.stop(broker)
+        postgres.remove_server(self.home)
 
     @staticmethod
     def _database(server: postgres.Server, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 from collections import Counter
 from contextlib import closing
 from functools import partial
@@ -108,13 +107,8 @@ class Delivered(Drill):
 @pytest.fixture
 def warehouse(servers):
     """Yields the DSN of another database, empty."""
-    server = servers.migrated()
-    name = f"warehouse_{os.getpid()}_{next(NUMBERS)}"
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute(f"create database {name} owner lockstep")
-    yield re.sub(r"/\w+$", f"/{name}", server.dsn)
-    servers.drop(name)
+    with servers.empty_database(f"warehouse_{os.getpid()}_{next(NUMBERS)}") as dsn:
+        yield dsn
 
 
 @pytest.fixture

@@ -139,14 +139,20 @@ class Servers:
         return server
 
     @contextmanager
-    def database(self, name: str) -> Iterator[str]:
+    def database(self, name: str, like: str = f"template {TEMPLATE} strategy file_copy") -> Iterator[str]:
         """Yields the DSN of a fresh, migrated database: a copy of the template, dropped after the block."""
         server = self.migrated()
         with closing(psycopg2.connect(server.superuser_dsn)) as admin:
             admin.autocommit = True
-            admin.cursor().execute(f"create database {name} template {TEMPLATE} owner lockstep strategy file_copy")
+            admin.cursor().execute(f"create database {name} owner lockstep {like}")
             yield re.sub(r"/\w+$", f"/{name}", server.dsn)
         self.drop(name)
+
+    @contextmanager
+    def empty_database(self, name: str) -> Iterator[str]:
+        """Yields the DSN of a database without a ledger, such as a store is, dropped after the block."""
+        with self.database(name, like="") as dsn:
+            yield dsn
 
     def near(self, dsn: str) -> str:
         """Returns the same address over the server's socket, if it has one: half the time of a round trip over TCP.
