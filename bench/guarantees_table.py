@@ -32,7 +32,7 @@ class Row:
 
 def table(rows: Sequence[Row], machine: dict[str, Any], batches: int) -> str:
     """Returns the machine and the rows as the page shows them."""
-    lines = [HEADS, ("---",) * len(HEADS)]
+    lines: list[tuple[object, ...]] = [HEADS, ("---",) * len(HEADS)]
     for row in rows:
         pace = row.rows_per_second or "-"
         lines.append((row.guarantee, row.store, row.records, row.crashes, row.lost, row.doubled, pace))

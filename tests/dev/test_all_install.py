@@ -129,6 +129,10 @@ def without_extras(typed: Typed, here: Path, environ: dict[str, Any]) -> None:
     assert typed("python", "-c", has, *NOT_IN_A_SMALL_ONE, cwd=here) == "[]\n"
     assert len(typed("pip", "list", "--format=freeze", cwd=here).splitlines()) < 35
 
+    own = {"LOCKSTEP_JARS": str(here.parent / "shop" / ".lockstep" / "jars")}
+    for words in (("dev", "up"), ("dev", "status"), ("migrate",), ("dev", "topic", "own.v1"), ("dev", "down")):
+        typed("lockstep", *words, cwd=here, **own)
+
     printed = {}
     for command in own_pipeline():
         if command.startswith("lockstep ") and "dev up" not in command and "dev status" not in command:

@@ -159,10 +159,15 @@ def paused_dags() -> dict[str, bool]:
     if known is None or known.dsn is None or known.dsn != plain_dsn():
         return {}
     from lockstep.dev.servers import airflow
-    from lockstep.dev.servers.airflow_api import paused
 
     found = airflow.running(known.home)
-    return paused(found.api(AIRFLOW_PATIENCE)) if found else {}
+    if found is None:
+        return {}
+    try:
+        from lockstep.dev.servers.airflow_api import paused
+    except ModuleNotFoundError:
+        return {}  # another environment has started it, and this one has no Airflow to ask it with
+    return paused(found.api(AIRFLOW_PATIENCE))
 
 
 def engine_for(folder: PipelineFolder, at: Context) -> Engine:

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.dev.private import private_folder
 from lockstep.dev.servers import ports, processes
-from lockstep.dev.servers.airflow_api import API_SECONDS, AirflowApi
 from lockstep.dev.servers.airflow_settings import (
     AIRFLOW_SETTINGS,
     MARK,
@@ -29,10 +29,12 @@ from lockstep.dev.servers.airflow_settings import (
 )
 
 if TYPE_CHECKING:
+    from lockstep.dev.servers.airflow_api import AirflowApi
     from lockstep.dev.servers.airflow_settings import AirflowPlace
     from lockstep.dev.servers.processes import Process
 
 AIRFLOW_PARTS = ("api-server", "scheduler", "dag-processor")
+API_SECONDS = 30.0
 LOGS = 2  # ports for the log servers of workers and triggerer
 # Workers of a killed scheduler hold its connection, and with it the lock on a run, which would never run again.
 ABANDONED = "30s"
@@ -69,11 +71,21 @@ class Airflow:
 
     def api(self, seconds: float = API_SECONDS) -> AirflowApi:
         """Returns its API for the first user. A call that takes longer than these seconds fails."""
+        from lockstep.dev.servers.airflow_api import AirflowApi  # noqa: PLC0415 - its client comes with Airflow
+
         return AirflowApi(self.address, self.user, self.password, seconds)
 
     def reviewer(self) -> AirflowApi:
         """Returns its API for the second user, who approves the requests of the first."""
+        from lockstep.dev.servers.airflow_api import AirflowApi  # noqa: PLC0415 - its client comes with Airflow
+
         return AirflowApi(self.address, REVIEWER, secrets_of(self.folder).reviewer)
+
+
+def require_airflow() -> None:
+    """Raises `ModuleNotFoundError` where Airflow is not installed, and starts nothing."""
+    if find_spec("airflow") is None:
+        raise ModuleNotFoundError("No module named 'airflow'", name="airflow")
 
 
 def start(home: Path, place: AirflowPlace, port: int | None = None) -> Airflow:

@@ -9,11 +9,11 @@ from urllib.parse import quote
 import httpx
 
 from lockstep.core.errors import Refusal
+from lockstep.dev.servers.airflow import API_SECONDS
 
 if TYPE_CHECKING:
     import ssl
 
-API_SECONDS = 30.0
 PAGE = 100  # DAGs of one answer; Airflow gives no more
 
 

@@ -28,6 +28,8 @@ def start_servers(
     with_spark: bool = False,
 ) -> Stack:
     """Starts the servers that do not run, and records their addresses. May be repeated at any time."""
+    if with_airflow:
+        airflow.require_airflow()
     with lock.held(home / "lock", say):
         # Started by root, Postgres runs as another account, which must reach its own folder in here.
         private_folder(home, 0o711 if cluster.account() else 0o700)

@@ -115,7 +115,9 @@ def pyspark_jars() -> Path:
     # Asked of the import system without importing: pyspark takes half a second.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise Refusal("pyspark is not installed here.", next_command=install_of("pyspark"))
+        raise Refusal(
+            "jars are fetched by PySpark's Ivy, and pyspark is not installed.", next_command=install_of("pyspark")
+        )
     return Path(spec.origin).parent / "jars"
 
 
