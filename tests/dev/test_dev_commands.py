@@ -7,16 +7,14 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from lockstep.cli.dev import dev_app
-from lockstep.context import systems
 from lockstep.core.errors import Refusal
-from lockstep.dev.servers import airflow, processes, stack, switch
+from lockstep.dev.servers import airflow, processes, stack
 from lockstep.dev.servers.airflow import Airflow
 from lockstep.dev.servers.airflow_settings import AirflowPlace, airflow_environment, secrets_of
 from lockstep.dev.servers.stack import ServerState, Stack
@@ -237,22 +235,3 @@ def test_a_stack_without_a_warm_spark_leads_to_none(home, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://elsewhere/it")
     monkeypatch.setenv("LOCKSTEP_KAFKA", "elsewhere:9092")
     assert "spark_remote" not in answered("env")
-
-
-def test_an_airflow_of_another_environment_is_not_asked_where_this_one_has_no_client(home, monkeypatch):
-    stack.write_stack(Stack(home, "postgresql://x", "127.0.0.1:2"))
-    monkeypatch.setenv("LOCKSTEP_DSN", "postgresql://x")
-    monkeypatch.setattr(airflow, "running", lambda _: Airflow(home, {}, 1, ""))
-    monkeypatch.setitem(sys.modules, "lockstep.dev.servers.airflow_api", None)  # as if httpx were missing
-
-    assert systems.paused_dags() == {}
-
-
-def test_airflow_that_is_not_installed_is_named_before_any_server_starts(home, monkeypatch):
-    monkeypatch.setattr(airflow, "find_spec", lambda _: None)
-
-    with pytest.raises(ModuleNotFoundError) as refused:
-        switch.start_servers(home, lambda _: None, {}, with_airflow=True)
-
-    assert refused.value.name == "airflow"
-    assert not (home / "stack.json").exists()
