@@ -12,7 +12,7 @@ from lockstep.context.environment import load_environment
 from lockstep.context.submitted import answer, live_with_holder, outcome_of, say_in_log, submitter
 from lockstep.context.systems import engine_for, open_context
 from lockstep.core.errors import Refusal, Superseded
-from lockstep.core.planning.history import RunOutcome
+from lockstep.core.planning.requests import RunOutcome
 from lockstep.core.states import WorkState
 from lockstep.steps.batch.stage import stage
 

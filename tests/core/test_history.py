@@ -9,7 +9,7 @@ import pytest
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.planning.bounds import AtOffsets, AtTime
-from lockstep.core.planning.history import HistoryRun, lost_offsets, read_form, waits_until
+from lockstep.core.planning.history import HistoryRun, lost_offsets, read_form, require_approval, waits_until
 
 HOUR = (datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 11, tzinfo=UTC))
 GRACE = timedelta(minutes=1)
@@ -31,6 +31,12 @@ def by_hand(clear_number: int = 0, **form: Any) -> HistoryRun:
         (backfill(1), ("replay", "fill"), "a run that was cleared is a replay, and what was never read is filled"),
         (backfill(1, action="fill"), ("fill",), "the form has the last word"),
         (backfill(action="replay"), ("replay",), "the first time, too"),
+        (backfill(reprocess_behavior="none"), ("fill",), "the run is new, and nobody asks for a replay"),
+        (backfill(reprocess_behavior="failed"), ("fill",), "no run has failed: Airflow clears one that has"),
+        (backfill(1, reprocess_behavior="failed"), ("replay", "fill"), "the run has failed, and was cleared"),
+        (backfill(reprocess_behavior="completed"), ("replay", "fill"), "what the live DAG has covered, without a run"),
+        (backfill(reprocess_behavior="completed", action="fill"), ("fill",), "the conf has the last word"),
+        (by_hand(action="fill", reprocess_behavior="completed"), ("fill",), "it is no backfill's run"),
         (
             HistoryRun("s", "scheduled", 1, HOUR, {"action": "fill"}),
             ("replay", "fill"),
@@ -83,6 +89,13 @@ def test_a_backfill_that_waits_for_an_approval_needs_no_reason():
     assert read_form(backfill(approval=True)).mode == "approve"
 
 
+def test_a_first_run_that_replays_waits_for_the_approvers_that_a_pipeline_names():
+    require_approval(read_form(backfill(reprocess_behavior="completed", approval=True)), ("7",))
+    require_approval(read_form(backfill(reprocess_behavior="none")), ("7",))
+    with pytest.raises(BadDefinition, match="approval: replay waits for one of 7"):
+        require_approval(read_form(backfill(reprocess_behavior="completed")), ("7",))
+
+
 LOSS: dict[str, Any] = {"action": "accept-loss", "reason": "r", "from_offsets": ["0:1"], "until_offsets": ["0:4"]}
 
 
@@ -117,6 +130,8 @@ LOSS: dict[str, Any] = {"action": "accept-loss", "reason": "r", "from_offsets": 
         (backfill(from_time="2026-05-01"), "from_time, from_offsets: a backfill's bounds are its interval"),
         (backfill(until_offsets=["0:1"]), "until_time, until_offsets: a backfill's bounds are its interval"),
         (HistoryRun("b", "backfill", 0, None, {}), "data interval: run b has none"),
+        (backfill(reprocess_behavior="all"), "reprocess_behavior: 'all' is none of none, failed, completed"),
+        (backfill(1, action="fill", reprocess_behavior=[]), r"reprocess_behavior: \[\] is none of none"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_the_field_to_change(run, said):

@@ -40,6 +40,7 @@ class Airflow:
         self.pipeline, self.at, self.schema, self.transform = "orders", at, OLD, None
         self.form: dict[str, object] = {}
         self.said: dict[str, object] = {}
+        self.try_number = 1
         self.run = SimpleNamespace(
             run_id=RUN,
             run_type=SimpleNamespace(value="manual"),
@@ -53,7 +54,10 @@ class Airflow:
         )
 
     def context(self) -> dict:
-        ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: self.said.get("asked") if task_ids == "ask" else None)
+        ti = SimpleNamespace(
+            xcom_pull=lambda task_ids, **_: self.said.get("asked") if task_ids == "ask" else None,
+            try_number=self.try_number,
+        )
         return {"dag_run": self.run, "params": self.form, "ti": ti}
 
     def folder(self) -> PipelineFolder:
@@ -121,7 +125,11 @@ def test_what_was_shown_and_approved_is_run_once_and_recorded(airflow, ledger):
         ("alter", "alice@orders_history", "orders have notes"),
     ]
     assert ledger.ask("select detail ->> 'digest' from lockstep.decision") == [(shown,), (shown,)]
+    with pytest.raises(AirflowSkipException, match="orders: nothing to do; alice@orders_history ran"):
+        asked.approved(airflow)
+    airflow.try_number = 2
     asked.approved(airflow)
+    assert "nothing to do" in str(airflow.said["decided"]), "an earlier try of this task may have done it"
     assert [kind for kind, _, _ in decided(ledger)] == ["approve", "alter"]
     with pytest.raises(AirflowSkipException, match="table and definition agree"):
         airflow.ask("manual__3", preview=True)

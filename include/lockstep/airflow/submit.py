@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lockstep.airflow.door import Door
-    from lockstep.core.planning.history import RunOutcome
+    from lockstep.core.planning.requests import RunOutcome
     from lockstep.steps.context import Context
 
 JOBS = "spark_jobs"

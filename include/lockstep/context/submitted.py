@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from lockstep.adapters.processes import end_with, this_owner
 from lockstep.core.errors import Refusal, Unreachable, said_in
 from lockstep.core.planning.decisions import Caller, TaskRun
-from lockstep.core.planning.history import RunOutcome
+from lockstep.core.planning.requests import RunOutcome
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.core.states import WorkState
 

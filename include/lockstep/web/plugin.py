@@ -6,11 +6,12 @@ from importlib.metadata import entry_points
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lockstep.adapters.airflow import backfills
 from lockstep.web.app import pages_app
 
 
 class LockstepPlugin(AirflowPlugin):
-    """The pages under /lockstep."""
+    """The pages under /lockstep, and the scheduler's listener to backfills of history DAGs."""
 
     name = "lockstep"
     external_views = [  # noqa: RUF012 - Airflow's own form
@@ -30,6 +31,7 @@ class LockstepPlugin(AirflowPlugin):
         },
     ]
     fastapi_apps = [{"app": pages_app(), "url_prefix": "/lockstep", "name": "Lockstep"}]  # noqa: RUF012 - Airflow's own form
+    listeners = [backfills]  # noqa: RUF012 - Airflow's own form
 
 
 def comes_with_package() -> bool:

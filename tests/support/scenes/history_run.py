@@ -57,7 +57,7 @@ class Run:
 
     def decide(self):
         here = self.here
-        return history.decide_history(here.at, here.folder.pipeline, self.asked, self.person(), datetime.now(UTC))
+        return history.decide_history(here.at, here.folder.pipeline, self.asked, self.person(), datetime.now(UTC)).lines
 
     def shown(self):
         return history.run_requests(self.here.at.conn, "drill", self.person(), preview=True)

@@ -17,7 +17,6 @@ from lockstep.core.changes.approval import approver_of, refusal
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import BadData
 from lockstep.core.planning.history import (
-    NOTHING_ASKED,
     HistoryAction,
     HistoryRun,
     RunMode,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from lockstep.airflow.door import Door
     from lockstep.core.planning.history import RequestForm
-    from lockstep.core.planning.requests import Request
+    from lockstep.core.planning.requests import Decided, Request
     from lockstep.steps.context import Context
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
 
     run, now = this_run(), datetime.now(UTC)
     if not run.asks:
-        raise AirflowSkipException(NOTHING_ASKED)
+        raise AirflowSkipException(showing.NOTHING_ASKED)
     with refused_at_once():
         asked = read_form(run)
         require_approval(asked, approvers)
@@ -59,13 +58,13 @@ def open_or_decide(door: Door, approvers: Sequence[str] = ()) -> str | None:
     if closes is not None:
         log.info("Records up to %s may still come until %s: this run waits for then.", closes - CLOCK_GRACE, closes)
         raise AirflowRescheduleException(closes)  # type: ignore[no-untyped-call]  # Airflow's signature
-    _say_bounds(run, asked)
+    log.info("%s", showing.format_asked(run, asked))
     with door.opened("ask") as at:
         key = key_of_run(at.conn, door.pipeline, run)
         push(asked={"key": key, "action": asked.action, "mode": asked.mode})
         if asked.lanes:
             opened = history.open_run_requests(at, door.folder(), asked, triggering_person(key, asked.reason), now)
-            _go_on_with(opened, door.pipeline, asked.action)
+            _go_on_with(opened, door.pipeline, asked)
             return "work" if asked.mode == RunMode.DO else "rehearse"
         if asked.action == HistoryAction.MIGRATE:
             shown = tables.show_proposed(at, door.folder(), asked)
@@ -128,11 +127,9 @@ def approved(door: Door) -> None:
         if not history.is_approved(at.conn, door.pipeline, key, asked):
             _refuse_forged(door, at, asked)
         if asked.action == HistoryAction.MIGRATE:
-            push(decided=tables.apply_approved(at, folder, asked, triggering_person(run.run_id, asked.reason)))
+            _say_decided(tables.apply_approved(at, folder, asked, triggering_person(run.run_id, asked.reason)), run)
         elif asked.lanes:
-            _go_on_with(
-                history.open_approved(at, folder, triggering_person(key, asked.reason)), door.pipeline, asked.action
-            )
+            _go_on_with(history.open_approved(at, folder, triggering_person(key, asked.reason)), door.pipeline, asked)
         else:
             _decided(door, at, asked, run)
 
@@ -218,25 +215,25 @@ def _decided(door: Door, at: Context, asked: RequestForm, run: HistoryRun) -> No
     from lockstep.steps.requests import history
 
     once = triggering_person(run.run_id, asked.reason)  # clearing the run does not skip once more
-    lines = history.decide_history(at, door.folder().pipeline, asked, once, datetime.now(UTC))
-    for line in lines:
+    _say_decided(history.decide_history(at, door.folder().pipeline, asked, once, datetime.now(UTC)), run)
+
+
+def _say_decided(done: Decided, run: HistoryRun) -> None:
+    """Logs what a decision has changed. Skips the task if that is nothing, unless an earlier try may have done it."""
+    for line in done.lines:
         log.info(line)
-    push(decided=lines)
+    push(decided=done.lines)
+    is_retry = not run.clear_number and get_current_context()["ti"].try_number > 1
+    if not done.changed and not is_retry:
+        raise AirflowSkipException("; ".join(done.lines))
 
 
-def _go_on_with(opened: Iterable[Request], pipeline: str, action: str) -> None:
+def _go_on_with(opened: Iterable[Request], pipeline: str, asked: RequestForm) -> None:
     from lockstep.airflow import logs
 
     found = list(opened)
     if not found:
-        raise AirflowSkipException(f"{pipeline}: nothing in these bounds is to be done")
-    logs.say_requests(pipeline, action, found)
+        raise AirflowSkipException(f"{pipeline}: {showing.format_nothing(asked, this_run())}")
+    logs.say_requests(pipeline, asked.action, found)
     push(requests=[each.request_id for each in found])
     push(offsets=[str(item.offsets) for each in found for item in each.windows])
-
-
-def _say_bounds(run: HistoryRun, asked: RequestForm) -> None:
-    if run.clear_number and asked.lanes:
-        log.info("This run was cleared: it is a wish of its own, %s.", " and ".join(asked.lanes))
-    begin, end = asked.begin or "the start", asked.end or "the end"
-    log.info("%s from %s until %s, %s.", asked.action, begin, end, asked.mode)

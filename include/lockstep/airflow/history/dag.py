@@ -36,11 +36,12 @@ LIVE_ONLY = frozenset({"schedule", "max_active_runs", "tasks", "wake"})
 HISTORY_DAG_ABOUT = """\
 What pipeline `{name}` has passed, or left out: its position is never moved back, and the live DAG goes on meanwhile.
 
-A **backfill** fills what its intervals do not cover; with reprocessing, or when a run is **cleared**, it replays what is
-covered and fills the rest. **Trigger** a run to fill, replay, accept a loss or skip between times or offsets, to let late
-records count, or to change the table to its definition: *preview* shows what would change, *approval* waits for somebody.
+A **backfill** fills what its intervals do not cover. With the reprocess behavior *completed*, and with *failed* where a run
+has failed, it replays what is covered and fills the rest, as a run does that is **cleared**. **Trigger** a run to fill,
+replay, accept a loss or skip between times or offsets, to let late records count, or to change the table to its definition:
+*preview* shows what would change, *approval* waits for somebody.
 The run of the schedule, one a day, holds its day and does nothing.
-**Skipped** means that nothing was to be done, or that it was not approved.
+**Skipped** means that nothing was to be done, or that it was not approved. The task's log has the reason.
 """
 
 

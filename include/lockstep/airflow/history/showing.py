@@ -6,19 +6,60 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.changes.row_changes import RowChange
+from lockstep.core.planning.history import HistoryAction
+from lockstep.core.states import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lockstep.core.changes.evolution import Proposal
     from lockstep.core.pipeline.targets import Target
-    from lockstep.core.planning.history import RequestForm
+    from lockstep.core.planning.history import HistoryRun, RequestForm
     from lockstep.core.planning.requests import Request
     from lockstep.core.planning.widened import Widened
 
 LONGEST_ROW = 300  # characters of a row
 ADMITTED = "What is late in these offsets would count in its windows **from then on**, by a decision and a replay.\n\n"
 NOTHING_CHANGED = "Nothing was changed so far."
+NOTHING_ASKED = (
+    "nothing was asked for: a run of the schedule only holds its interval. A backfill, a run that is triggered by hand, "
+    "and a run that is cleared ask"
+)
+NOTHING_LEFT = {
+    (
+        Lane.FILL,
+    ): "nothing is left to fill: up to the position, every offset here is read, or is not in the log any more",
+    (Lane.REPLAY,): "nothing is to be replayed: no batch has read an offset here; a fill reads them",
+    (
+        Lane.REPLAY,
+        Lane.FILL,
+    ): "nothing is to be replayed or filled: here are no offsets below the position that can be read",
+}
+UNKNOWN_BEHAVIOR = "not known, as no scheduler with Lockstep's plugin has started this run"
+
+
+def format_asked(run: HistoryRun, asked: RequestForm) -> str:
+    """Formats what a run asks for, and by which rule of its interval it does."""
+    begin, end = asked.begin or "the start", asked.end or "the end"
+    found = f"{' and '.join(asked.lanes) or asked.action} from {begin} until {end}, {asked.mode}"
+    if run.clear_number and asked.lanes:
+        return f"{found}. This run was cleared: it is a request of its own."
+    if run.run_type == "backfill":
+        return f"{found}. Backfill with reprocess behavior {run.reprocess or UNKNOWN_BEHAVIOR}."
+    return f"{found}."
+
+
+def format_nothing(asked: RequestForm, run: HistoryRun) -> str:
+    """Formats why a run has nothing to do, and what would do more."""
+    if asked.action == HistoryAction.ADMIT_LATE:
+        return "no late record is to be admitted"
+    nothing = NOTHING_LEFT[asked.lanes]
+    if not run.is_about_its_interval or Lane.REPLAY in asked.lanes:
+        return nothing
+    again = "clear this run, or trigger a run with the action replay"
+    return (
+        f"{nothing}. This run replays nothing (reprocess behavior {run.reprocess or UNKNOWN_BEHAVIOR})  Next: {again}"
+    )
 
 
 def rehearsed(called: Iterable[Request], targets: Iterable[Target]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.airflow.names import AirflowSkipException
 from lockstep.airflow.history import showing
+from lockstep.core.planning.requests import Decided
 
 if TYPE_CHECKING:
     from lockstep.core.changes.person import Person
@@ -35,7 +36,7 @@ def show_proposed(at: Context, folder: PipelineFolder, asked: RequestForm) -> st
     return shown
 
 
-def apply_approved(at: Context, folder: PipelineFolder, asked: RequestForm, person: Person) -> list[str]:
+def apply_approved(at: Context, folder: PipelineFolder, asked: RequestForm, person: Person) -> Decided:
     """Runs the changes that were approved, and returns a line on each."""
     from lockstep.steps.changes import evolve
 
@@ -44,6 +45,4 @@ def apply_approved(at: Context, folder: PipelineFolder, asked: RequestForm, pers
     lines = [f"{name}: {each}" for each in done.statements] or [f"{name}: nothing to do; {done.by} ran {done.digest}"]
     if done.statements:
         lines.append(f"append these lines to {name}/target.sql, so that a new database gets the same table")
-    for line in lines:
-        log.info(line)
-    return lines
+    return Decided(lines, bool(done.statements))

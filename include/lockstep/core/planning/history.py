@@ -15,17 +15,13 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lockstep.core.planning.bounds import Bound
-    from lockstep.core.states import WorkState
 
 ALL_THAT_IS_LATE = "all that is late counts, or what is late of one partition; leave bounds out"
-NOTHING_ASKED = "nothing was asked for: a backfill, or a run that is triggered by hand, asks"
+REPROCESS_FIELD = "reprocess_behavior"  # of a run's conf. The scheduler writes it, as Airflow tells it no task.
 
 
 class HistoryAction(StrEnum):
-    """The choices of a history run's form. The first two are lanes, and the others are decisions.
-
-    A replay lets admitted records count.
-    """
+    """The choices of a history run's form: two lanes, then decisions. A replay lets admitted records count."""
 
     FILL = Lane.FILL
     REPLAY = Lane.REPLAY
@@ -41,6 +37,14 @@ class RunMode(StrEnum):
     DO = "do"
     PREVIEW = "preview"
     APPROVE = "approve"
+
+
+class Reprocess(StrEnum):
+    """The reprocess behaviors of Airflow's backfills: which of the runs that exist are made again."""
+
+    NONE = "none"
+    FAILED = "failed"
+    COMPLETED = "completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,12 @@ class HistoryRun:
     def asks(self) -> bool:
         """Returns True if the run has work. Scheduled runs only hold the intervals, unless they are cleared."""
         return self.run_type != "scheduled" or self.clear_number > 0
+
+    @property
+    def reprocess(self) -> Reprocess | None:
+        """Returns the behavior of its backfill. None of another run, and where no scheduler has written it."""
+        given = self.given.get(REPROCESS_FIELD) if self.run_type == "backfill" else None
+        return Reprocess(given) if given is not None and _is_one_of(Reprocess, REPROCESS_FIELD, given) else None
 
     @property
     def key(self) -> str:
@@ -98,19 +108,11 @@ class RequestForm:
     topic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The outcome of the Spark half of a run. For a refusal, `reason` is the line by which an error names itself."""
-
-    state: WorkState
-    reason: str
-    next_command: str | None = None
-
-
 def read_form(run: HistoryRun) -> RequestForm:
     """Combines the form and the interval. Raises `BadDefinition` that names the field which contradicts another."""
     form = run.params
-    action = _action((run.given if run.is_about_its_interval else form).get("action") or None)
+    named = (run.given if run.is_about_its_interval else form).get("action") or None
+    action = HistoryAction(named) if named and _is_one_of(HistoryAction, "action", named) else None
     partition, reason = form.get("partition"), (form.get("reason") or "").strip() or None
     begin, end = bound_of_form(form, "from"), bound_of_form(form, "until")
     if run.is_about_its_interval:
@@ -171,7 +173,8 @@ def _of_interval(
 ) -> tuple[HistoryAction, tuple[Lane, ...]]:
     """Returns the action and the lanes of an interval, those of the form if it names an action.
 
-    Otherwise a first run fills. A cleared run replays what is covered and fills the rest.
+    Otherwise a cleared run replays what is covered and fills the rest. So does a first run if its backfill reprocesses
+    completed ones. Any other first run fills.
     """
     if begin is not None or end is not None:
         field = "from" if begin is not None else "until"
@@ -180,11 +183,10 @@ def _of_interval(
         raise _refused("action", f"{action} is not for a backfill: trigger a run by hand")
     if run.interval is None:
         raise _refused("data interval", f"run {run.run_id} has none")
+    repeats = run.reprocess == Reprocess.COMPLETED or run.clear_number
     if action is not None:
         return action, _lanes(action)
-    if run.clear_number:
-        return HistoryAction.REPLAY, (Lane.REPLAY, Lane.FILL)
-    return HistoryAction.FILL, (Lane.FILL,)
+    return (HistoryAction.REPLAY, (Lane.REPLAY, Lane.FILL)) if repeats else (HistoryAction.FILL, (Lane.FILL,))
 
 
 def _mode(form: Mapping[str, Any], action: HistoryAction) -> RunMode:
@@ -193,10 +195,10 @@ def _mode(form: Mapping[str, Any], action: HistoryAction) -> RunMode:
     return RunMode.APPROVE if form.get("approval") and action != HistoryAction.SKIP else RunMode.DO
 
 
-def _action(given: Any) -> HistoryAction | None:
-    if given not in {None, *HistoryAction}:
-        raise _refused("action", f"{given!r} is none of {', '.join(HistoryAction)}")
-    return HistoryAction(given) if given else None
+def _is_one_of(choices: type[StrEnum], field: str, given: Any) -> bool:
+    if given not in list(choices):
+        raise _refused(field, f"{given!r} is none of {', '.join(choices)}")
+    return True
 
 
 def _lanes(action: HistoryAction) -> tuple[Lane, ...]:

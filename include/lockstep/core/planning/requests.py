@@ -18,9 +18,26 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.decisions import Caller, Decision, Unfinished
     from lockstep.core.planning.lanes import Piece
-    from lockstep.core.states import Lane
+    from lockstep.core.states import Lane, WorkState
 
 TIMES_GIVEN_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The outcome of the Spark half of a run. For a refusal, `reason` is the line by which an error names itself."""
+
+    state: WorkState
+    reason: str
+    next_command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The outcome of a run's decision: a line on each stretch of offsets, or statement, and if anything was changed."""
+
+    lines: list[str]
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True)

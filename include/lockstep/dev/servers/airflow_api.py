@@ -126,11 +126,12 @@ def _authorities() -> ssl.SSLContext:
 
 
 def _line(event: Any) -> str:
-    """Formats one event of a log, with the messages of its exceptions."""
+    """Formats one event of a log, with the reason of a skip, and the messages of its exceptions."""
     if not isinstance(event, dict):
         return str(event)
     errors = [f"{error['exc_type']}: {error['exc_value']}" for error in event.get("error_detail") or []]
-    return "\n".join([str(event.get("event", "")), *errors])
+    reason = f" {event['reason']}" if event.get("reason") else ""
+    return "\n".join([f"{event.get('event', '')}{reason}", *errors])
 
 
 def _quoted(run_id: str) -> str:

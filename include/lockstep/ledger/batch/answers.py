@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2.extras import Json
 
-from lockstep.core.planning.history import RunOutcome
+from lockstep.core.planning.requests import RunOutcome
 from lockstep.core.states import WorkState
 from lockstep.ledger.queries import queries
 

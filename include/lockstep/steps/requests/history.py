@@ -11,6 +11,7 @@ from lockstep.core.errors import BadData, Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition
 from lockstep.core.planning.bounds import AtOffsets, AtTime
 from lockstep.core.planning.history import HistoryAction, RunMode, lost_offsets
+from lockstep.core.planning.requests import Decided
 from lockstep.core.planning.widened import widened
 from lockstep.core.states import Lane
 from lockstep.ledger.batch.streams import open_streams
@@ -195,23 +196,25 @@ def open_approved(at: Context, folder: PipelineFolder, person: Person) -> list[R
     return [each for each in found if each]
 
 
-def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: Person, now: datetime) -> list[str]:
-    """Accepts the loss, or skips, once for a run. Returns a line on each stretch of offsets."""
+def decide_history(at: Context, pipeline: Pipeline, asked: RequestForm, person: Person, now: datetime) -> Decided:
+    """Accepts the loss, or skips, once for a run."""
     if asked.action == HistoryAction.ACCEPT_LOSS:
-        lines = []
+        lines, changed = [], False
         for partition, (begin, end) in lost_offsets(asked).items():
             lost = OffsetRange(TopicPartition(pipeline.one_topic(asked.topic), partition), begin, end)
             loss = accept_loss(at.conn, at.broker, pipeline, lost, person)
             said = "is recorded as lost" if loss.changed else "was accepted as lost already"
             lines.append(f"{lost} {said}; the position is {loss.position}")
-        return lines
+            changed |= loss.changed
+        return Decided(lines, changed)
     with transaction(at.conn, READER) as cur:
         if history.decided_by_run(cur, pipeline.name, "skip", person.run or ""):
-            return [f"{pipeline.name}: this run has skipped already; another skip is another run"]
+            return Decided(
+                [f"{pipeline.name}: this run has skipped already; another skip is another run"], changed=False
+            )
     done = skip(at.conn, at.broker, pipeline, asked.end, person, now, asked.topic)
-    return [f"{item.offsets} is skipped and can be filled" for item in done.ranges] or [
-        f"{pipeline.name}: every position is there already"
-    ]
+    lines = [f"{item.offsets} is skipped and can be filled" for item in done.ranges]
+    return Decided(lines or [f"{pipeline.name}: every position is there already"], bool(lines))
 
 
 def given_up_offsets(at: Context, pipeline: Pipeline, asked: RequestForm) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.changes.person import Person
 from lockstep.core.planning.activity import Activity
 from lockstep.core.planning.decisions import Blocked, Decision, Idle
-from lockstep.core.planning.history import RunOutcome
+from lockstep.core.planning.requests import RunOutcome
 from lockstep.core.states import WorkState
 from lockstep.ledger.changes import history
 from lockstep.steps.batch.run import until_idle
