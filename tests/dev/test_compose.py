@@ -47,6 +47,7 @@ PART = {
     "airflow-apiserver": "api-server",
     "airflow-scheduler": "scheduler",
     "airflow-dag-processor": "dag-processor",
+    "airflow-triggerer": "triggerer",
     "lockstep": "command line",
 }
 NOBODYS = re.compile("(?!)")
@@ -54,6 +55,8 @@ NOT_FOR = {
     "api-server": NOBODYS,
     "scheduler": NOBODYS,
     **airflow.NOT_FOR,
+    # It signs no token, and the embedded Airflow has none. Of the connections, the trigger of a wake-up uses Kafka's.
+    "triggerer": re.compile("AIRFLOW__API_AUTH__JWT_SECRET|AIRFLOW__API__SECRET_KEY|AIRFLOW_CONN_(POSTGRES|SPARK)_.*"),
     "command line": re.compile(f"{airflow.NOT_FOR['db'].pattern}|AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"),
 }
 # Each secret of .env, and the services that have it.
@@ -62,8 +65,8 @@ NEEDED_BY = {
     "POSTGRES_PASSWORD": {"postgres"},
     "LOCKSTEP_PG_PASSWORD": {"postgres", "airflow-init", "lockstep"},
     "LOCKSTEP_RUN_PG_PASSWORD": {"postgres", *RUNS},
-    "AIRFLOW_PG_PASSWORD": {"postgres", "airflow-init", "airflow-dag-processor", *RUNS},
-    "AIRFLOW_FERNET_KEY": {"airflow-dag-processor", *RUNS},
+    "AIRFLOW_PG_PASSWORD": {"postgres", "airflow-init", "airflow-dag-processor", "airflow-triggerer", *RUNS},
+    "AIRFLOW_FERNET_KEY": {"airflow-dag-processor", "airflow-triggerer", *RUNS},
     "AIRFLOW_JWT_SECRET": RUNS,
     "AIRFLOW_API_SECRET": RUNS,
     "AIRFLOW_ADMIN_PASSWORD": {"airflow-apiserver"},
@@ -191,6 +194,14 @@ def test_airflow_runs_with_a_runs_five_roles_and_only_the_migrating_services_kno
     assert granted == [", ".join(OF_A_RUN)]
     knows = {name for name in AIRFLOWS if "LOCKSTEP_PG_PASSWORD" in str(SERVICES[name]["environment"])}
     assert knows == {"airflow-init", "lockstep"}
+
+
+def test_services_that_call_the_command_line_know_the_broker():
+    calling = {name for name in AIRFLOWS if "LOCKSTEP_DSN" in SERVICES[name]["environment"]}
+
+    assert calling == {"airflow-init", "lockstep"}
+    for name in calling:
+        assert SERVICES[name]["environment"]["LOCKSTEP_KAFKA"] == "kafka:19092", name
 
 
 def test_each_service_has_the_secrets_that_it_needs_and_no_other():
