@@ -1,4 +1,4 @@
-"""Tests that the containers match the embedded stack. No engine runs here: the files are parsed and compared."""
+"""Tests that the containers match the embedded stack. The files are parsed and compared: test_compose_up.py starts them."""
 
 from __future__ import annotations
 
