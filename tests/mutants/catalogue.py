@@ -24,6 +24,7 @@ from mutants.of_feeds import MUTANTS as FEEDS
 from mutants.of_first_steps import MUTANTS as FIRST_STEPS
 from mutants.of_fleet import MUTANTS as FLEET
 from mutants.of_followed import MUTANTS as FOLLOWED
+from mutants.of_guards import MUTANTS as GUARDS
 from mutants.of_hidden_rows import MUTANTS as HIDDEN_ROWS
 from mutants.of_hostile import MUTANTS as HOSTILE
 from mutants.of_hours import MUTANTS as HOURS
@@ -78,6 +79,7 @@ MUTANTS = [
     *FIRST_STEPS,
     *EVOLUTION,
     *PROMOTIONS,
+    *GUARDS,
     *HIDDEN_ROWS,
     *HOSTILE,
     *HOURS,

@@ -1189,6 +1189,10 @@ select stream_id as _stream, pipeline, cluster_id, topic, topic_id, partition, i
 
 create function guard_position() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'INSERT' then
         if new.position <> new.start_offset then
             raise exception 'no_gap: stream % is born at %, past its start %', new.stream_id, new.position, new.start_offset
@@ -1214,6 +1218,10 @@ declare
     covered int8multirange;
     passed int8range;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op in ('INSERT', 'UPDATE') then
         if upper(new.offsets) > (select s.position from lockstep.stream s where s.stream_id = new.stream_id) then
             raise exception 'not_past_position: stream % is covered by % past its position', new.stream_id, new.offsets
@@ -1300,6 +1308,10 @@ create trigger closed_once before update on attempt
 -- keep.
 create function guard_closing() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (select 1 from lockstep.claim c where c.batch_id = new.batch_id) then
         raise exception 'no_claim_left: batch % closes and still claims offsets', new.batch_id
             using errcode = '23514', constraint = 'no_claim_left';
@@ -1326,6 +1338,10 @@ declare
     newest bigint;
     found text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select 1 from lockstep.attempt a where a.batch_id = new.batch_id and a.token = new.token and a.unit = 'stream') then
         select b.token, b.state into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;
@@ -1406,6 +1422,10 @@ create function guard_contribution() returns trigger
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.batch_id, a.stream_id into stray from (select distinct batch_id, stream_id from added) a
     where not exists (select 1 from lockstep.claim k where k.batch_id = a.batch_id and k.stream_id = a.stream_id) limit 1;
     if found then
@@ -1433,6 +1453,10 @@ create trigger contributes_what_it_claims after insert on contribution referenci
 -- of a longer one still owns its offsets, and what it contributed still counts.
 create function guard_withdrawn() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select 1 from lockstep.contribution x where x.batch_id = old.batch_id and x.stream_id = old.stream_id) and exists (
         select 1 from (
@@ -1461,6 +1485,10 @@ create function guard_results() returns trigger language plpgsql security define
 declare
     early record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select c.batch_id, c.token into early from (select distinct batch_id, token from added) c
     where lockstep.guarantee_of(c.batch_id, c.token) in ('Idempotent', 'AtLeastOnce')
       and not exists (select 1 from lockstep.delivery y where y.batch_id = c.batch_id and y.token = c.token) limit 1;
@@ -1476,6 +1504,10 @@ create trigger results_first after insert on commit referencing new table as add
 -- Offsets first: at most once, nothing is confirmed as delivered before its offsets are committed, by that very attempt.
 create function guard_delivery() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if lockstep.guarantee_of(new.batch_id, new.token) = 'AtMostOnce' and not exists (
         select 1 from lockstep.commit c where c.batch_id = new.batch_id and c.token = new.token) then
         raise exception 'offsets_first: attempt % of batch % has not committed its offsets', new.token, new.batch_id
@@ -1491,6 +1523,10 @@ create function guard_target_rows() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select 1 from lockstep.target_rows p join lockstep.result u using (batch_id, token, stream_id)
         where p.batch_id = new.batch_id and p.token = new.token and p.stream_id = new.stream_id
@@ -1511,6 +1547,10 @@ create trigger every_target before insert on commit
 -- Only a preview is rehearsed: what was shown has changed nothing.
 create function guard_rehearsal() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if not exists (select 1 from lockstep.request r where r.request_id = new.request_id and r.preview) then
         raise exception 'rehearsed_is_preview: request % is no preview', new.request_id
             using errcode = '23514', constraint = 'rehearsed_is_preview';
@@ -1524,6 +1564,10 @@ create function guard_hour() returns trigger language plpgsql security definer s
 declare
     last timestamptz;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select max(h.until) into last from lockstep.complete_hour h where h.pipeline = new.pipeline;
     if new.until <> last + interval '1 hour' then
         raise exception 'hours_in_order: the hour until % of % comes behind the one until %', new.until, new.pipeline, last
@@ -1549,6 +1593,10 @@ create function guard_hour_offsets() returns trigger
 declare
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.*, l.reached into wrong from added a join lockstep.stream s using (stream_id)
     left join lateral (
         select h.until_offset from lockstep.hour_offsets h
@@ -1583,6 +1631,10 @@ create trigger hour_is_covered after insert on hour_offsets referencing new tabl
 
 create function guard_whole_hour() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select 1 from lockstep.stream s where s.pipeline = new.pipeline and s.retired_at is null and not exists (
             select 1 from lockstep.hour_offsets o where o.stream_id = s.stream_id and o.until = new.until)) then
@@ -1799,6 +1851,10 @@ create trigger nonce_with_token before update of nonce on batch
 
 create function guard_timeline() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if not exists (
         select 1 from lockstep.attempt a
         where a.batch_id = new.batch_id and a.token = new.token and a.nonce is not distinct from new.nonce) then
@@ -1949,6 +2005,10 @@ create function guard_contents() returns trigger language plpgsql security defin
 declare
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select u.batch_id, u.stream_id into wrong from added a join lockstep.result u using (batch_id, token, stream_id)
     where u.rows_digest is null or u.rejects_digest is null limit 1;
     if found then
@@ -1979,6 +2039,10 @@ create function guard_owner() returns trigger language plpgsql security definer 
 declare
     other record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform pg_advisory_xact_lock(hashtextextended('lockstep.owner ' || new.store || ' ' || new.target, 0));
     select o.pipeline into other from lockstep.target_owner o
     where o.store = new.store and o.target = new.target and o.pipeline <> new.pipeline
@@ -2009,6 +2073,10 @@ create function guard_owned_commit() returns trigger
 declare
     foreign_table record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select d.pipeline, w.target into foreign_table
     from (select distinct batch_id, token from added) c
     join lockstep.attempt a using (batch_id, token) join lockstep.definition d using (definition_hash)
@@ -2038,6 +2106,10 @@ where exists (
 -- itself takes it out and puts it back.
 create function guard_tombstone() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select 1 from lockstep.claim k
         where k.stream_id = old.stream_id and lower(k.offsets) <= old."offset" and upper(k.offsets) > old."offset") then
@@ -2152,6 +2224,10 @@ from decision d;
 
 create function note_commits() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     insert into lockstep.unsealed (pipeline, batch_id, stream_id)
     select b.pipeline, a.batch_id, a.stream_id from added a join lockstep.batch b using (batch_id);
     return null;
@@ -2161,6 +2237,10 @@ create trigger noted_for_the_chain after insert on commit referencing new table 
 
 create function note_decisions() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     insert into lockstep.unsealed (pipeline, decision_id) select a.pipeline, a.decision_id from added a;
     return null;
 end $$;
@@ -2248,6 +2328,10 @@ $$;
 -- No erasure without the decision that says what it took out, in one transaction.
 create function guard_erasure() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if not exists (
         select from lockstep.decision d
         where d.decision_id = lockstep.erasure_decision(new.erasure_id)
@@ -2274,6 +2358,10 @@ end $$;
 
 create function guard_erased() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform lockstep.guard_undecided(a.erasure_id) from (select distinct erasure_id from added) a;
     return null;
 end $$;
@@ -2289,6 +2377,10 @@ create function guard_erased_key() returns trigger language plpgsql security def
 declare
     early record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.batch_id, a.token into early
     from added a join lockstep.batch b using (batch_id)
     where exists (select from lockstep.erasure e where e.pipeline = b.pipeline and e.token > a.token) limit 1;
@@ -2397,6 +2489,10 @@ declare
     newest record;
     kept text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if new.forgotten_by is not distinct from old.forgotten_by then
         return new;
     end if;
@@ -2425,6 +2521,10 @@ create function guard_forgotten() returns trigger language plpgsql security defi
 declare
     each record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     for each in
         select p.name, p.forgotten_by from lockstep.pipeline p
         where p.name in (select a.pipeline from added a) order by p.name for share
@@ -2462,6 +2562,10 @@ create function guard_former_name() returns trigger
 declare
     its text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select r.pipeline into its from lockstep.renaming r
     where r.former = new.name and r.pipeline <> new.name and (tg_op = 'INSERT' or r.pipeline <> old.name)
     order by r.decision_id desc limit 1;
@@ -2517,6 +2621,10 @@ $$;
 -- not found told is told behind it.
 create function guard_telling() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform pg_advisory_xact_lock(hashtextextended('lockstep.hours ' || new.pipeline, 0));
     if new.revision <> 1 and not exists (
             select from lockstep.hour_changed c
@@ -2552,6 +2660,10 @@ end $$;
 
 create function note_replaced() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform lockstep.note_change(array_agg(r.stream_id), array_agg(r.offsets), r.batch_id, null)
     from added a join lockstep.batch b using (batch_id) join lockstep.batch_range r using (batch_id, stream_id)
     where b.lane <> 'live' group by r.batch_id order by r.batch_id;
@@ -2563,6 +2675,10 @@ create trigger change_is_noted after insert on commit referencing new table as a
 -- A reject that loses its bytes is no row of an hour.
 create function note_erased() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform lockstep.note_change(array_agg(a.stream_id), array_agg(int8range(a."offset", a."offset" + 1)), null, a.erasure_id)
     from (
         select distinct x.erasure_id, x.stream_id, x."offset" from added x where x.relation <> 'lockstep.reject') a
@@ -2579,6 +2695,10 @@ declare
     stands jsonb;
     newest record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform from lockstep.pipeline p where p.name = new.pipeline for no key update;
     perform from lockstep.batch b where b.pipeline = new.pipeline and b.state = 'planned' order by b.batch_id for no key update;
     select coalesce(jsonb_agg(jsonb_build_object(
@@ -2607,6 +2727,10 @@ create function guard_promoted() returns trigger language plpgsql security defin
 declare
     other record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.batch_id, n.decision_id into other
     from (select distinct batch_id, definition_hash from added) a
     join lockstep.batch b using (batch_id) join lockstep.definition f using (definition_hash)
@@ -2627,6 +2751,10 @@ create trigger promoted_alone after insert on commit referencing new table as ad
 -- A feed sends for good, or never.
 create function guard_feed() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if (new.target, new.name, new.key, new.began_empty, new.sends) is distinct from (old.target, old.name, old.key, old.began_empty, old.sends)
             or new.kept_from < old.kept_from
             or (new.last_seq, new.next_number) is distinct from (old.last_seq, old.next_number) and not exists (
@@ -2649,6 +2777,10 @@ declare
     counted record;
     taken_back record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'INSERT' then
         if new.seq is null and new.xid = pg_current_xact_id() then
             return new;
@@ -2759,6 +2891,10 @@ declare
     of_set lockstep.change_set;
     of_feed lockstep.feed;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select * into of_set from lockstep.change_set c where c.change_set_id = new.change_set_id;
     if of_set.kind = 'manual' and of_set.seq is null then
         perform lockstep.net_set(new.change_set_id);
@@ -2781,6 +2917,10 @@ create function guard_told() returns trigger language plpgsql security definer s
 declare
     untold record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.batch_id, f.target into untold
     from added a join lockstep.batch b using (batch_id)
     join lockstep.target_owner o on o.pipeline = b.pipeline and o.store = ''
@@ -2808,6 +2948,10 @@ declare
     keys text;
     moved boolean;
 begin
+    if tg_relid is distinct from to_regclass(tg_argv[0]) then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select * into of_feed from lockstep.feed f where f.target = tg_argv[0];
     select * into of_set from lockstep.change_set c
     where c.target = tg_argv[0] and c.xid = pg_current_xact_id() and c.seq is null;
@@ -2974,6 +3118,10 @@ create function guard_relay() returns trigger language plpgsql security definer 
 declare
     of_feed lockstep.feed;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select * into of_feed from lockstep.feed f where f.target = new.target;
     if tg_op = 'INSERT' then
         if (new.began_at, new.confirmed, new.token) = (of_feed.kept_from, of_feed.kept_from, 0) and new.intent is null then
@@ -3003,6 +3151,10 @@ create trigger confirmed_rises before insert or update on relay
 -- What the relay has not sent is not trimmed.
 create function guard_trimmed() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (select from lockstep.relay r where r.target = new.target and r.confirmed < new.kept_from) then
         raise exception 'told_before_trimmed: changes of % below number % are trimmed, and not all of them are sent',
             new.target, new.kept_from using errcode = '23514', constraint = 'told_before_trimmed';
@@ -3017,6 +3169,10 @@ create function guard_trimmed_offsets() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'UPDATE' and (new.target, new.stream_id) = (old.target, old.stream_id) and new.offsets @> old.offsets then
         return new;
     end if;
@@ -3057,6 +3213,10 @@ create function guard_watermark() returns trigger language plpgsql security defi
 declare
     allowed timestamptz;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'UPDATE' and new.watermark < old.watermark then
         raise exception 'watermark_rises: that of % would go back from % to %', new.pipeline, old.watermark, new.watermark
             using errcode = '23514', constraint = 'watermark_rises';
@@ -3080,6 +3240,10 @@ create function guard_stream_time() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'UPDATE' and ((new.stream_id, new.opened_with) is distinct from (old.stream_id, old.opened_with)
             or coalesce(new.seen, '-infinity') < coalesce(old.seen, '-infinity')
             or coalesce(new.idle_at, '-infinity') < coalesce(old.idle_at, '-infinity')) then
@@ -3102,6 +3266,10 @@ create function guard_batch_watermark() returns trigger
 declare
     of_pipeline timestamptz := (select e.watermark from lockstep.event_time e where e.pipeline = new.pipeline and new.lane = 'live');
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if (case when tg_op = 'UPDATE' then new.watermark is distinct from old.watermark
             when of_pipeline is null then new.watermark is not null
             else new.watermark is null or new.watermark > of_pipeline end) then
@@ -3116,6 +3284,10 @@ create trigger watermark_of_plan before insert or update of watermark on batch
 -- Offsets are judged by the batch that claims them for the first time: a live one by its plan's watermark, a fill by none.
 create function guard_judging() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op <> 'INSERT' then
         if tg_op = 'UPDATE' and old.admitted_by is null and new.admitted_by is not null
                 and (old.stream_id, old.offsets, old.watermark) = (new.stream_id, new.offsets, new.watermark)
@@ -3143,6 +3315,10 @@ create function guard_late() returns trigger language plpgsql security definer s
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.* into stray from added a left join lateral (
         select j.* from lockstep.judged j where j.stream_id = a.stream_id and lower(j.offsets) <= a."offset"
         order by lower(j.offsets) desc limit 1) j on true
@@ -3162,6 +3338,10 @@ create function guard_late_gone() returns trigger language plpgsql security defi
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select g.* into stray from gone g where tg_op = 'UPDATE' or not exists (
         select from lockstep.claim k
         where k.stream_id = g.stream_id and k.offsets @> g."offset" and k.expects = 'batch')
@@ -3217,6 +3397,10 @@ declare
     holder text;
     holds boolean := false;
 begin
+    if tg_table_schema <> 'lockstep_feed' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select e.column_name, e.as_uuid, e.digest, z.salt into its
     from lockstep.blank_change b join lockstep.change_set s using (change_set_id) join lockstep.feed f using (target)
     join lockstep.erasure e using (erasure_id) join lockstep.erasure_salt z using (pipeline)
@@ -3308,6 +3492,10 @@ create function guard_folding() returns trigger language plpgsql security define
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select coalesce(w.target, b.target) as target, coalesce(w.key, b.key) as key into stray
     from was w full join becomes b using (batch_id, stream_id, target, key)
     where not coalesce((b."offset", b.ordinal) = (w."offset", w.ordinal) and (
@@ -3366,6 +3554,10 @@ create function guard_contribution_gone() returns trigger
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select g.batch_id, g.stream_id, g.key into stray from gone g
     where g.records > 0 and exists (select from lockstep.window_state s where s.target = g.target and s.key = g.key)
       and (g.folded > 0 or not exists (
@@ -3405,6 +3597,10 @@ $$;
 -- Another reader's offsets are a beginning. A pipeline that has streams, open or closed, has begun. No plan begins meanwhile.
 create function guard_adoption() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform from lockstep.pipeline p where p.name = new.pipeline for no key update;
     if exists (select from lockstep.stream s where s.pipeline = new.pipeline) then
         raise exception 'adopted_first: % has planned already', new.pipeline
@@ -3420,6 +3616,10 @@ create function check_adoption() returns trigger language plpgsql security defin
 declare
     other record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select coalesce(s.partition, f.partition) as partition into other
     from (select topic, partition, start_offset from lockstep.stream where pipeline = new.pipeline) s
     full join jsonb_to_recordset(new.detail -> 'from') f (topic text, partition int, "offset" bigint)
@@ -3452,6 +3652,10 @@ create function guard_windows_owner() returns trigger
 declare
     other text := case when new.store = '' then lockstep.windows_of_another(new.target, new.pipeline) end;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if other is not null then
         raise exception 'windows_of_one: % has windows of %, and % would own it', new.target, other, new.pipeline
             using errcode = '23514', constraint = 'windows_of_one';
@@ -3469,6 +3673,10 @@ create function guard_windows_commit() returns trigger
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select w.target, d.pipeline, o.other into stray
     from (select distinct batch_id, token from added) c
     join lockstep.attempt a using (batch_id, token) join lockstep.definition d using (definition_hash)
@@ -3492,6 +3700,10 @@ create function guard_topics() returns trigger language plpgsql security definer
 declare
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     with lines as materialized (
         select l.*, exists (
                 select from lockstep.stream o where o.pipeline = l.pipeline
@@ -3545,6 +3757,10 @@ create function guard_key_of_topic() returns trigger
 declare
     moved record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select o.topic, n.topic as other into moved
     from lockstep.stream o join lockstep.stream n on n.pipeline = o.pipeline
         and coalesce(n.first_topic, n.topic) <> coalesce(o.first_topic, o.topic)
@@ -3577,6 +3793,10 @@ $$;
 
 create function guard_archived() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     -- Upkeep holds this lock, too: what it has let go of is known here.
     perform from lockstep.pipeline p join lockstep.stream s on s.pipeline = p.name where s.stream_id = new.stream_id
         for no key update of p;
@@ -3602,6 +3822,10 @@ create function guard_archive_drop() returns trigger
 declare
     gone lockstep.archived;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select * into gone from lockstep.archived a where a.archived_id = new.archived_id;
     if not exists (
         select from lockstep.decision d join lockstep.stream s on s.pipeline = d.pipeline
@@ -3628,6 +3852,10 @@ create function guard_archived_segments() returns trigger
 declare
     merged record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.stream_id, a.offsets into merged from added a
     where a.kind = 'batch' and not exists (
         select from lockstep.batch_range r
@@ -3648,6 +3876,10 @@ create function guard_folded_archive() returns trigger
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select w.batch_id, w.stream_id into stray from (select distinct batch_id, stream_id from was) w
     join lockstep.batch_range r on r.batch_id = w.batch_id and r.stream_id = w.stream_id
     where lockstep.archive_of(w.stream_id) && r.offsets limit 1;
@@ -3663,6 +3895,10 @@ create trigger folded_unarchived after update on contribution referencing old ta
 -- Nobody is shown a window at first. Then each change is one revision more, and none is used twice.
 create function refuse_revision() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     raise exception 'revision_by_one: window % of % would have revision %', new.key, new.target, new.revision
         using errcode = '23514', constraint = 'revision_by_one';
 end $$;
@@ -3678,6 +3914,10 @@ create function guard_showing() returns trigger language plpgsql security define
 declare
     stray record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select b.target, b.key, b.ends into stray from becomes b
     left join lockstep.contribution c on c.target = b.target and c.key = b.key
     left join (select s.stream_id, e.watermark from lockstep.stream s join lockstep.event_time e using (pipeline)) t
@@ -3697,6 +3937,10 @@ create function guard_window_gone() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if lockstep.is_being_erased(old.target, old.key) then
         return old;
     end if;
@@ -3708,6 +3952,10 @@ create trigger window_stays before delete on window_state
 -- Nothing is under way while a pipeline moves, and nothing begins meanwhile.
 create function guard_move() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     perform from lockstep.pipeline p where p.name = new.pipeline for no key update;
     if exists (select from lockstep.batch b where b.pipeline = new.pipeline and b.state = 'planned')
         or exists (select from lockstep.request r where r.pipeline = new.pipeline and r.closed_at is null and not r.preview) then
@@ -3724,6 +3972,10 @@ create function check_move() returns trigger language plpgsql security definer s
 declare
     other int;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select coalesce(m.partition, n.partition) into other
     from jsonb_to_recordset(new.detail -> 'moved') m (stream_id int, partition int, position bigint, "offset" bigint)
     left join lockstep.stream o on o.stream_id = m.stream_id and o.pipeline = new.pipeline and o.partition = m.partition
@@ -3751,6 +4003,10 @@ declare
     first_added int := (select min(stream_id) from added);
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     with lines as materialized (
         select l.*, (
             select o.topic from lockstep.stream o
@@ -3784,6 +4040,10 @@ create function guard_source_truncation() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'DELETE' and exists (
         select from lockstep.claim k
         where k.stream_id = old.stream_id and k.offsets @> old."offset" and k.expects = 'batch') then
@@ -3830,6 +4090,10 @@ create function guard_hiding() returns trigger language plpgsql security definer
 declare
     found text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select b.state into found from lockstep.batch b where b.batch_id = new.batch_id for share;
     if found is distinct from 'planned' or exists (
         select from lockstep.batch b join lockstep.request r using (request_id) where b.batch_id = new.batch_id and r.preview) then
@@ -3849,6 +4113,10 @@ create trigger hidden_is_planned before insert on hidden_batch
 -- What hides a batch hides it in one table, until it goes.
 create function guard_hidden() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     raise exception 'hidden_stays: batch % is hidden in %', old.batch_id, old.rows_table
         using errcode = '23514', constraint = 'hidden_stays';
 end $$;
@@ -3863,6 +4131,10 @@ declare
     found text := (select b.state from lockstep.batch b where b.batch_id = old.batch_id);
     is_left boolean := found is distinct from 'abandoned';
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (select from lockstep.hidden_batch h where h.batch_id = old.batch_id) or (
             found = 'committed' and exists (select from lockstep.commit c where c.batch_id = old.batch_id)) then
         return null;
@@ -3887,6 +4159,10 @@ create function guard_shown_commit() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (select from lockstep.hidden_batch h where h.batch_id = new.batch_id) then
         raise exception 'shown_by_commit: batch % is committed and still hidden', new.batch_id
             using errcode = '23514', constraint = 'shown_by_commit';
@@ -3903,6 +4179,10 @@ declare
     newest bigint;
     found text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select b.token, b.state into newest, found from lockstep.batch b where b.batch_id = new.batch_id for share;
     if newest is distinct from new.token or found is distinct from 'planned' then
         raise exception 'newest_attempt: attempt % of batch % is not its newest', new.token, new.batch_id
@@ -3929,6 +4209,10 @@ create function guard_landed() returns trigger language plpgsql security definer
 declare
     missing record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select a.batch_id, a.stream_id into missing
     from added a join lockstep.result u using (batch_id, token, stream_id) join lockstep.batch_range r using (batch_id, stream_id)
     where exists (select from lockstep.landed l where l.batch_id = a.batch_id and l.token = a.token)
@@ -3950,6 +4234,10 @@ create function guard_behind_view() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if new.store = '' and new.target like '%\_rows' and new.target !~ '[.].*[.]'  -- a table of the lake is no relation
             and lockstep.rows_behind(to_regclass(left(new.target, -5))) = to_regclass(new.target) then
         raise exception 'owned_through_view: % holds the rows of the view %', new.target, left(new.target, -5)
@@ -3966,6 +4254,10 @@ declare
     becomes text := case when tg_op <> 'DELETE' then new.metadata_location end;
     found lockstep_lake.iceberg_tables := case when tg_op = 'DELETE' then old else new end;
 begin
+    if tg_table_schema <> 'lockstep_lake' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if was is distinct from becomes then
         insert into lockstep.lake_pointer (catalog, namespace, name, before, after, role, application)
         values (found.catalog_name, found.table_namespace, found.table_name, was, becomes,
@@ -3991,6 +4283,10 @@ create function guard_lake_offsets() returns trigger
 declare
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select c.batch_id, w.target into wrong
     from (select distinct batch_id, token from added) c
     join lockstep.attempt a using (batch_id, token) join lockstep.definition d using (definition_hash)
@@ -4017,6 +4313,10 @@ create function guard_lake_pointer() returns trigger
 declare
     mine bigint := pg_current_xact_id()::text::bigint % 4294967296;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select from lockstep.lake_commit m join lockstep.commit c using (batch_id, token)
         where (m.catalog, m.namespace, m.name) = (new.catalog, new.namespace, new.name)
@@ -4231,6 +4531,10 @@ create function guard_closed_part() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (
         select from lockstep.part p where (p.batch_id, p.token, p.stream_id) = (new.batch_id, new.token, new.stream_id)
           and has_table_privilege('lockstep_partition', p.relation, 'insert')) then
@@ -4247,6 +4551,10 @@ create function guard_landed_part() returns trigger
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if not exists (
         select from lockstep.landed l where (l.batch_id, l.token, l.stream_id) = (new.batch_id, new.token, new.stream_id)) then
         raise exception 'part_landed: the part of stream % of batch % was not counted', new.stream_id, new.batch_id
@@ -4262,6 +4570,10 @@ create function guard_attached() returns trigger language plpgsql security defin
 declare
     missing record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select p.batch_id, p.stream_id into missing from added a join lockstep.part p using (batch_id, token, stream_id)
     where not exists (select from pg_inherits i where i.inhrelid = p.relation) limit 1;
     if found then
@@ -4281,6 +4593,10 @@ declare
     newest bigint;
     found text;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     select b.token, b.state into newest, found from lockstep.batch b where b.batch_id = old.batch_id for share;
     if newest is distinct from old.token or found is distinct from 'planned' then
         raise exception 'newest_attempt: attempt % of batch % is not its newest', old.token, old.batch_id
@@ -4315,6 +4631,10 @@ create function guard_fan_out() returns trigger language plpgsql security define
 declare
     wrong record;
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     with attempts as (select distinct batch_id, token from added),
     told as (select p.* from attempts join lockstep.target_rows p using (batch_id, token)),
     held as (
@@ -4344,6 +4664,10 @@ create trigger tables_agree after insert on commit referencing new table as adde
 
 create function guard_unit() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if exists (select from lockstep.commit c where c.batch_id = new.batch_id) then
         raise exception 'one_unit: batch % is committed range by range, and attempt % would commit it as a whole',
             new.batch_id, new.token using errcode = '23514', constraint = 'one_unit';
