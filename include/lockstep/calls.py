@@ -19,6 +19,7 @@ from lockstep.core.pipeline.definition import Pipeline
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.bounds import parse_bound
 from lockstep.core.planning.decisions import Blocked, Caller, Start, decision_document
+from lockstep.core.proof.given_up import offsets_of
 from lockstep.core.proof.verification import conclusion, next_step, proofs
 from lockstep.core.states import Lane
 from lockstep.results import (
@@ -152,7 +153,7 @@ def verify_pipeline(pipeline: Pipeline | str, *, deep: bool = False) -> VerifyRe
         all(check.ok for check in checks),
         deep,
         tuple(CheckResult(check.name, check.ok, check.detail) for check in checks),
-        conclusion(folder.pipeline.name, proved, checks),
+        conclusion(folder.pipeline.name, proved, checks, given_up=offsets_of(checks).given_up),
         next_step(folder.pipeline.name, checks, deep=deep),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -47,6 +48,7 @@ def test_the_document_of_verify_has_fixed_fields(lockstep, here):
         "deep",
         "since",
         "proved",
+        "offsets",
         "not_compared",
         "checks",
         "conclusion",
@@ -138,6 +140,46 @@ def test_since_a_batch_each_forged_row_of_it_is_found(lockstep, here, produce):
             "delete from public.drill where id = 'b'; insert into public.drill select * from kept returning 1"
         )
     assert lockstep("verify", "drill", "--since", "2").code == 0
+
+
+def test_verify_counts_the_offsets_that_were_given_up_instead_of_every_record(lockstep, here, produce):
+    here.drain()
+    ((partition, position),) = here.drill.ask("select partition, position from lockstep.stream order by 1 limit 1")
+    produce(here.drill.topic, [(f"k{n}", json.dumps({"id": f"x{n}", "n": n})) for n in range(4)], partition)
+    assert lockstep("skip", "drill", "--to", f"{partition}:{position + 1}", "--reason", "a test").code == 0
+    here.drain()
+
+    deep = lockstep("verify", "drill", "--deep")
+
+    ((passed,),) = here.drill.ask("select sum(upper(offsets) - lower(offsets)) from lockstep.coverage")
+    counted = f"{passed - 1} of {passed} offsets; 1 skipped by decision 1"
+    assert f"drill: every check holds. {counted}. public.drill:" in deep.out.splitlines()[-1]
+    assert f"-{partition}: {position + 3} of {position + 4} offsets; 1 skipped by decision 1" in deep.out
+    assert lockstep("verify", "drill", "--json").document["offsets"] == {
+        "passed": passed,
+        "read": passed - 1,
+        "lost": 0,
+        "skipped": 1,
+        "decisions": [1],
+    }
+
+
+def test_a_loss_that_the_log_still_holds_is_named(lockstep, here, produce):
+    here.drain()
+    ((s, partition, position),) = here.drill.ask("select stream_id, partition, position from lockstep.stream limit 1")
+    produce(here.drill.topic, [(f"k{n}", json.dumps({"id": f"x{n}", "n": n})) for n in range(4)], partition)
+    detail = f'{{"stream_id": {s}, "from_offset": {position}, "until_offset": {position + 2}}}'
+    here.drill.ask(
+        "select set_config('lockstep.ledger_version', max(version)::text, false) from lockstep.migration;"
+        "insert into lockstep.decision (pipeline, kind, who, why, detail) values"
+        f" ('drill', 'accept-loss', 'me', 'because', '{detail}');"
+        f"insert into lockstep.coverage values ({s}, '[{position},{position + 2})', 'loss');"
+        f"update lockstep.stream set position = {position + 2} where stream_id = {s} returning 1"
+    )
+    assert lockstep("verify", "drill").code == 0
+    deep = lockstep("verify", "drill", "--deep")
+    assert deep.code == 1
+    assert f"-{partition}: offsets [{position}, {position + 2}) are lost, and can still be read" in deep.out
 
 
 @pytest.mark.usefixtures("here")

@@ -49,6 +49,9 @@ RESULT = """insert into lockstep.result (batch_id, token, stream_id, delivered, 
     digest_sum, digest_squares, log_start_before, log_start_after, rows_digest, rejects_digest)
     values (%(b)s, %(t)s, %(s)s, {delivered}, {written}, 0, 0, 0, 0, 0, 0, {before}, {after}, 0, 0)"""
 COVER = "insert into lockstep.coverage values (%(s)s, int8range({low}, {high}), 'skipped')"
+SKIP = """insert into lockstep.decision (pipeline, kind, who, why, detail) select pipeline, 'skip', 'me', 'because',
+    jsonb_build_object('stream_id', stream_id, 'from_offset', {low}, 'until_offset', {high})
+    from lockstep.stream where stream_id = %(s)s"""
 CLAIM = """insert into lockstep.claim (stream_id, offsets, batch_id, expects)
     values (%(s)s, int8range({low}, {high}), %(b)s, '{e}')"""
 
@@ -350,7 +353,10 @@ REFUSED = [
         """insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation,
         epoch, start_offset, position) values ('orders', 'c', 'orders.v1', 'i', 7, 0, 0, 3, 4)""",
     ),
-    ("not_past_position", stream, COVER.format(low=0, high=5)),
+    ("not_past_position", stream, f"{SKIP.format(low=0, high=5)}; {COVER.format(low=0, high=5)}"),
+    ("given_up_by_decision", stream, COVER.format(low=0, high=5)),
+    ("given_up_by_decision", stream, f"{SKIP.format(low=0, high=4)}; {COVER.format(low=0, high=5)}"),
+    ("given_up_is_told", stream, SKIP.format(low=5, high=5)),
     ("closed_once", stream, "update lockstep.stream set epoch = 5"),
     ("closed_once", done, "update lockstep.batch set state = 'abandoned'"),
     ("closed_once", opened, "update lockstep.batch set token = 0"),
@@ -598,6 +604,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"tables_agree"}  # there, too
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
+    shown |= {"lifted_is_noted"}  # test_given_up.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to
     assert named(ledger) - shown == set()
 

@@ -7,6 +7,9 @@ from mutants.mutant import Drop, Edit, one
 DEFINERS = "tests/ledger/test_definers.py::"
 BORROWS = "ledger/migrations/0082_nobody_borrows_triggers.sql"
 
+GIVEN_UP = "tests/ledger/test_given_up.py::"
+GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
+
 MUTANTS = [
     one(
         "everybody may execute the ledger's functions",
@@ -35,6 +38,61 @@ MUTANTS = [
             f"{DEFINERS}test_a_trigger_of_the_owners_refuses_a_table_that_is_not_the_ledgers[a lock]",
         ),
         Edit(BORROWS, "        execute replace(pg_get_functiondef(each.oid), each.prosrc, changed);\n", ""),
+        long=True,
+    ),
+    one(
+        "given_up_by_decision dropped",
+        "two statements would lose an offset for good, and nobody would be told",
+        (
+            f"{GIVEN_UP}test_a_position_does_not_pass_offsets_that_nobody_decided_to_give_up[lockstep_planner-loss]",
+            f"{GIVEN_UP}test_a_position_does_not_pass_offsets_that_nobody_decided_to_give_up[lockstep_committer-skipped]",
+            f"{GIVEN_UP}test_what_a_batch_has_read_is_not_called_skipped",
+        ),
+        Drop("drop trigger given_up_by_decision on lockstep.coverage"),
+    ),
+    one(
+        "lifted_is_noted takes rows of its own transaction",
+        "offsets that were skipped for a moment would stay skipped without a decision",
+        f"{GIVEN_UP}test_a_row_that_was_there_for_a_moment_gives_nothing_up",
+        Edit(GIVES, " and not lockstep.is_of_this_transaction(c.xmin);", ";"),
+        long=True,
+    ),
+    one(
+        "an earlier decision gives offsets up",
+        "a decision that did nothing would wait for its offsets",
+        f"{GIVEN_UP}test_an_earlier_decision_gives_nothing_up",
+        Edit(GIVES, " and lockstep.is_of_this_transaction(d.xmin)", ""),
+        long=True,
+    ),
+    one(
+        "a decision of a savepoint does not count",
+        "a client that works with savepoints could not skip",
+        (
+            f"{GIVEN_UP}test_offsets_are_given_up_by_a_decision_of_the_same_transaction[loss]",
+            f"{GIVEN_UP}test_offsets_are_given_up_by_a_decision_of_the_same_transaction[skipped]",
+        ),
+        Edit(GIVES, "return pg_xact_status((ours + later)::text::xid8) = 'in progress';", "return false;"),
+        long=True,
+    ),
+    one(
+        "given_up_is_told dropped",
+        "a decision would not say which offsets it gives up",
+        f"{GIVEN_UP}test_a_decision_names_its_offsets[skip]",
+        Drop("alter table lockstep.decision drop constraint given_up_is_told"),
+        long=True,
+    ),
+    one(
+        "verify does not ask who gave offsets up",
+        "a loss by the ledger's owner would look like one that was decided",
+        f"{GIVEN_UP}test_verify_counts_what_is_given_up_and_names_what_nobody_decided",
+        Edit("ledger/proof/given_up.sql", "not coalesce(d.offsets, '{}') @> c.offsets", "false"),
+        long=True,
+    ),
+    one(
+        "verify --deep does not look for lost offsets in the log",
+        "records that can still be read would count as lost",
+        "tests/cli/test_verify.py::test_a_loss_that_the_log_still_holds_is_named",
+        Edit("steps/proof/verify.py", "        checks.append(lost_check(cur, view, streams))\n", ""),
         long=True,
     ),
 ]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 SAYS_VERSION = f"set {LEDGER_VERSION_SETTING} = '{ledger_version()}';"
+DECIDE = """insert into lockstep.decision (pipeline, kind, who, why, detail) select pipeline, '{kind}', 'me', 'because',
+    '{{"stream_id": 1, "from_offset": 0, "until_offset": {until}}}' from lockstep.stream where stream_id = 1;"""
 
 
 def a_zombie_commits(scene, _):
@@ -34,7 +36,8 @@ def the_position_has_moved_on(scene, _):
     scene.log.produce(0, 6)
     attempt = scene.validated(scene.plan())
     scene.ask(
-        f"{SAYS_VERSION} insert into lockstep.coverage values (1, int8range(0, 6), 'skipped');"
+        f"{SAYS_VERSION} {DECIDE.format(kind='skip', until=6)}"
+        "insert into lockstep.coverage values (1, int8range(0, 6), 'skipped');"
         "update lockstep.stream set position = 6 where stream_id = 1"
     )
     return told(lambda: scene.commit(attempt))
@@ -95,7 +98,8 @@ def a_fill_takes_what_is_lost(scene, _):
     scene.plan()
     scene.abandon()
     scene.ask(
-        f"{SAYS_VERSION} insert into lockstep.coverage values (1, int8range(0, 4), 'loss');"
+        f"{SAYS_VERSION} {DECIDE.format(kind='accept-loss', until=4)}"
+        "insert into lockstep.coverage values (1, int8range(0, 4), 'loss');"
         "update lockstep.stream set position = 4 where stream_id = 1"
     )
     scene.done()

@@ -161,8 +161,14 @@ class LedgerRows:
         return batch, token
 
     def covered(self, stream: int, begin: int, end: int, kind: str) -> None:
-        """Writes a loss or a skip, with the position behind it."""
+        """Writes a loss or a skip, with its decision and the position behind it."""
+        detail = {"stream_id": stream, "from_offset": begin, "until_offset": end}
         with transaction(self.conn, OWNER) as cur:
+            cur.execute(
+                "insert into lockstep.decision (pipeline, kind, who, why, detail)"
+                " select pipeline, %s, 'me', 'because', %s from lockstep.stream where stream_id = %s",
+                ({"loss": "accept-loss", "skipped": "skip"}[kind], json.dumps(detail), stream),
+            )
             cur.execute("insert into lockstep.coverage values (%s, int8range(%s, %s), %s)", (stream, begin, end, kind))
             cur.execute("update lockstep.stream set position = %s where stream_id = %s", (end, stream))
 

@@ -64,6 +64,7 @@ def verify_command(
         missing = "NAME" if name is None else "--certificate"
         raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
     from lockstep.core.planning.bounds import parse_bound
+    from lockstep.core.proof.given_up import offsets_of
     from lockstep.core.proof.verification import conclusion, next_step, proofs
     from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
@@ -87,7 +88,8 @@ def verify_command(
             checks = prove(conn, broker(), folder, deep=deep, results=elsewhere, registry=registry, since=its)
     ok = all(check.ok for check in checks)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
-    said = conclusion(name, proved, checks, its)
+    offsets = offsets_of(checks)
+    said = conclusion(name, proved, checks, its, offsets.given_up)
     left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
     then = None if isinstance(found, OfLedger) else next_step(name, checks, deep=deep)
     if ok and not deep and not isinstance(found, OfLedger) and not all(proof.contents == "log" for proof in proved):
@@ -98,8 +100,9 @@ def verify_command(
         "deep": deep,
         "since": its.document() if its else None,
         "proved": [asdict(proof) for proof in proved],
+        "offsets": offsets.document(),
         "not_compared": left_out,
-        "checks": [asdict(check) for check in checks],
+        "checks": [check.document() for check in checks],
         "conclusion": said,
         "next_command": then,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class PromiseCheck:
     against: Against = "ledger"
     left_out: str = ""
     batches: tuple[int, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Returns the fields that every check has, for `--json`."""
+        return {each.name: getattr(self, each.name) for each in fields(PromiseCheck)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +180,20 @@ def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]
 
 
 def conclusion(
-    name: str, found: Sequence[Proof], checks: Sequence[PromiseCheck], since: BatchesSince | None = None
+    name: str,
+    found: Sequence[Proof],
+    checks: Sequence[PromiseCheck],
+    since: BatchesSince | None = None,
+    given_up: str = "",
 ) -> str:
-    """Returns the last line: whether every check holds, and what was compared for each target."""
+    """Returns the last line: whether every check holds, which offsets are `given_up`, and what was compared for each target."""
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
     if since:
         verdict += (
             f", for {len(since.batches)} batches since {since.shown}; {since.before} earlier ones were not looked at"
         )
-    return f"{name}: {verdict}. {'. '.join(map(str, found))}."
+    return f"{name}: {'. '.join([verdict, *filter(None, [given_up]), *map(str, found)])}."
 
 
 def _side(table: str, side: Proves, checks: Sequence[PromiseCheck]) -> Proved:

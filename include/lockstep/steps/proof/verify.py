@@ -19,6 +19,7 @@ from lockstep.ledger.batch.one_log import shared_until
 from lockstep.ledger.feed.verify import feed_checks
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.chain import chain_check
+from lockstep.ledger.proof.given_up import given_up_check
 from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
@@ -26,6 +27,7 @@ from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
+from lockstep.steps.proof.verify_given_up import lost_check
 from lockstep.steps.proof.verify_log import Log, decoded_alike
 from lockstep.steps.proof.verify_moves import look_at_moves, move_checks, stream_left_out
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
@@ -96,6 +98,7 @@ def verify(
             for s in here
             if (begin := until[s.stream_id]) is not None
         ]
+        checks.append(lost_check(cur, view, streams))
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
@@ -127,7 +130,7 @@ def verify_of_ledger(conn: connection, pipeline: Pipeline, since: BatchesSince |
         if own:
             ours = replace(pipeline, target=tuple(own) if len(own) > 1 else own[0])
             return _of_database(cur, ours, since) + left_out
-        return [_guards(cur), *ledger.consistency_checks(cur, pipeline), chain_check(cur, pipeline.name), *left_out]
+        return [*_of_ledger_alone(cur, pipeline), chain_check(cur, pipeline.name), *left_out]
 
 
 def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
@@ -153,6 +156,7 @@ def _of_database(
     checks = [
         _guards(cur),
         *ledger.ledger_checks(cur, pipeline),
+        given_up_check(cur, pipeline.name),
         *contents_checks(cur, pipeline),
         chain_check(cur, pipeline.name),
         *(() if elsewhere else erased_checks(cur, pipeline)),
@@ -168,7 +172,7 @@ def _of_database(
 
 def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhere: bool) -> list[PromiseCheck]:
     """Returns the checks of the whole ledger with itself, and of some batches' rows with the ledger."""
-    checks = [_guards(cur), *ledger.consistency_checks(cur, pipeline), chain_check(cur, pipeline.name)]
+    checks = [*_of_ledger_alone(cur, pipeline), chain_check(cur, pipeline.name)]
     with found_by_index(cur):
         if not isinstance(pipeline.guarantee, Delivered):
             checks += ledger.checks_since(cur, pipeline, since)
@@ -183,6 +187,10 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
         named = "; ".join(whole)
         checks.append(PromiseCheck("what only a whole table shows", ok=True, detail="not looked at", left_out=named))
     return checks
+
+
+def _of_ledger_alone(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
+    return [_guards(cur), *ledger.consistency_checks(cur, pipeline), given_up_check(cur, pipeline.name)]
 
 
 def _of_owners(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:

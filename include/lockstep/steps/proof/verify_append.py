@@ -16,6 +16,7 @@ from lockstep.formats.second_reading import ROW
 from lockstep.ledger.batch.delivery import undelivered
 from lockstep.ledger.feed.sends import trimmed_batches
 from lockstep.ledger.proof import verify as ledger
+from lockstep.ledger.proof.given_up import counts_of_streams
 from lockstep.ledger.proof.verify_erased import erased_offsets
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
@@ -26,6 +27,7 @@ from lockstep.targets.table.fit import require_columns
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lockstep.core.proof.given_up import OffsetCounts
     from lockstep.core.proof.verification import Proves, Segment
     from lockstep.formats.second_reading import RereadRecord
     from lockstep.steps.proof.verify_log import Log
@@ -38,13 +40,15 @@ def appended(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
     """Returns one check of coordinates for each stream, and one of contents over all of them."""
     with ExitStack() as stack:
         contents = _contents(log, stack)
-        checks = [_stream(log, stream, contents) for stream in streams]
+        counts = counts_of_streams(log.cur, log.pipeline.name)
+        checks = [_stream(log, stream, contents, counts.get(stream.stream_id)) for stream in streams]
     return [*checks, contents.check(log.pipeline.first.table)]
 
 
-def _stream(log: Log, stream: Any, contents: _Contents) -> PromiseCheck:
+def _stream(log: Log, stream: Any, contents: _Contents, offsets: OffsetCounts | None) -> PromiseCheck:
     """Merges Kafka's visible records with the target's rows and rejects in offset order, and compares them."""
-    name = f"{stream.topic}-{stream.partition}: every record exactly once"
+    is_whole = offsets is None or offsets.is_whole
+    name = f"{stream.topic}-{stream.partition}: {'every record exactly once' if is_whole else offsets}"
     table = log.pipeline.first.table
     segments = log.segments(stream, log.pipeline.first)
     erased = erased_offsets(log.cur, table, stream.stream_id)
