@@ -263,7 +263,13 @@ BASE64 = "org.apache.kafka.connect.data.Decimal"
             "column v: io.debezium.time.Timestamp does not become a bigint",
         ),
         ("io.debezium.time.Timestamp", "int64", "timestamp", True, "column v: not a timestamp"),
-        (BASE64, "bytes", "decimal(6,2)", "ew==", "column v: is a decimal, and its schema names no scale"),
+        (
+            BASE64,
+            "bytes",
+            "decimal(6,2)",
+            "ew==",
+            "column v: is a decimal, and its schema names no scale as a whole number",
+        ),
         (
             "io.debezium.data.VariableScaleDecimal",
             "struct",

@@ -11,6 +11,7 @@ ODD_WIRES = (
 )
 OWN_DELETE = "tests/formats/test_own_decoder.py::test_"
 NO_ROW = f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason"
+CHANGE_BOUNDS = "tests/formats/test_debezium_bounds.py::test_"
 CONTRACTS = "tests/formats/test_json_contracts.py::"
 WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
 HEADS = "tests/formats/test_json_registered.py::"
@@ -220,5 +221,34 @@ MUTANTS = [
             "except ZeroDivisionError as error:",
         ),
         long=True,
+    ),
+    one(
+        "a scale is made a number before it is looked at",
+        "one record of 228 bytes would keep its reader busy for ever",
+        (f"{CHANGE_BOUNDS}a_scale_is_looked_at_before_it_is_a_number[1e100000-column v: is a decim-by_schema]",),
+        Edit(
+            "formats/debezium/exact.py",
+            "if type(given) is not int and not (isinstance(given, str) and SCALE_TEXT.fullmatch(given)):",
+            "if given is None:",
+        ),
+    ),
+    one(
+        "a template is made of a record with very many values",
+        "its pattern would take minutes to compile, and gigabytes",
+        (f"{CHANGE_BOUNDS}records_of_many_names_make_no_costly_templates",),
+        Edit("formats/debezium/slots.py", "and len(slots.pattern) <= MOST_PATTERN", "and MOST_PATTERN"),
+        long=True,
+    ),
+    one(
+        "templates of one task cost as much as its records like",
+        "two hundred wide records, each written in another way, would hold a task for minutes",
+        (f"{CHANGE_BOUNDS}templates_of_one_task_cost_so_much_together_and_no_more",),
+        Edit("formats/debezium/templates.py", "if self._compiled > MOST_COMPILED:", "if self._compiled < 0:"),
+    ),
+    one(
+        "readers of fields are kept for every schema that a record brings",
+        "a producer of ever new schemas would fill the memory of a task",
+        (f"{CHANGE_BOUNDS}schemas_that_never_come_again_are_not_kept",),
+        Edit("formats/debezium/decoder.py", "if len(self._takers) >= MOST_TAKERS:", "if len(self._takers) < 0:"),
     ),
 ]

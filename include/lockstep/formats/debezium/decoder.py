@@ -46,6 +46,7 @@ TRUNCATED = (
     "(docs/formats.md)"
 )
 NO_PLACEHOLDERS = frozenset({int, float, bool, Decimal})  # none of them stands for an unavailable value
+MOST_TAKERS = 1_000
 STRUCT = "Struct{"  # how a key begins that Connect's StringConverter has written
 
 
@@ -213,6 +214,8 @@ class ChangeDecoder:
             raise ValueError("its schema is not Connect's: it does not name this field")
         known = (column.name, None if schema is None else identity_of(schema))
         if known not in self._takers:
+            if len(self._takers) >= MOST_TAKERS:  # schemas come with the records, so they may all differ
+                self._takers.clear()
             unit = self._units.get(column.name)
             read = reader_without_schema(column, unit) if schema is None else reader_by_schema(schema, column, unit)
             take = taker(column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from base64 import b64decode
 from binascii import Error as NoBase64
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64  # of an unscaled number. A decimal of 38 digits has 16.
 MOST_SCALE = 1_000
+SCALE_TEXT = re.compile(r"-?[0-9]{1,4}", re.ASCII)
 
 
 def base64_bytes(value: Any) -> bytes:
@@ -139,12 +141,12 @@ def _unscaled(value: Any, places: int) -> Decimal:
 
 
 def _scale(given: Any) -> int:
-    try:
-        places = int(given)
-    except (TypeError, ValueError):
-        raise ValueError("is a decimal, and its schema names no scale") from None
+    # The form before the number: a scale of 1e999999999 has a thousand million digits.
+    if type(given) is not int and not (isinstance(given, str) and SCALE_TEXT.fullmatch(given)):
+        raise ValueError("is a decimal, and its schema names no scale as a whole number")
+    places = int(given)
     if abs(places) > MOST_SCALE:
-        raise ValueError(f"is a decimal of scale {places}")
+        raise ValueError(f"is a decimal, and its scale is not between -{MOST_SCALE} and {MOST_SCALE}")
     return places
 
 

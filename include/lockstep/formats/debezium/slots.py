@@ -24,6 +24,7 @@ PLAIN_VALUES = {
 ALWAYS_NULL, ANY_KIND = "null", "any"  # kinds of columns beside the plain ones
 OPERATION, AFTER, SOURCE = ("op",), "after", "source"
 LSN, SEQUENCE, TIME_FIELD = "lsn", "sequence", "ts_ms"
+MOST_PATTERN = 2**19  # characters. A regular expression takes some microseconds a character to compile.
 # What Postgres says of a place, if it says it in the usual way.
 LSN_VALUE, TIME_VALUE = "([1-9][0-9]{0,17})", "([0-9]{1,18})"
 SEQUENCE_VALUE = r'"\[\\"([0-9]{1,18})\\", ?\\"[0-9]{1,18}\\"\]"'
@@ -61,10 +62,12 @@ class Slots(NamedTuple):
 def slots_of(text: str, kinds: Mapping[str, str], source: Mapping[str, object], *, is_ordered: bool) -> Slots | None:
     """Returns the pattern of a record that was decoded. `kinds` are those of the columns' values.
 
-    `source` is what the record says of its source. Returns None for a record that is written in an unusual way.
+    `source` is what the record says of its source. Returns None for a record that is written in an unusual way, or that has
+    too many values.
     """
     walk = _Walk(text, kinds, is_ordered=is_ordered, by_lsn=_is_usual(source))
-    return walk.done() if walk.goes_through() else None
+    slots = walk.done() if walk.goes_through() else None
+    return slots if slots is not None and len(slots.pattern) <= MOST_PATTERN else None
 
 
 def _is_usual(source: Mapping[str, object]) -> bool:

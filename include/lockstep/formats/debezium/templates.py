@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 MOST_TEMPLATES = 8
 MOST_LESSONS = 200  # records of which a template is tried to be made
+MOST_LEARNED = 2**20  # characters of such a record
+MOST_COMPILED = 2**22  # characters of the patterns of one task, which take some ten seconds to compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Templates:
         self._columns = (*format_.columns, UNAVAILABLE_COLUMN)
         self._is_ordered = format_.order == BY_SOURCE
         self._needed = needed
-        self._lessons = MOST_LESSONS
+        self._lessons, self._compiled = MOST_LESSONS, 0
         self._templates: list[Template] = []
         self._placeholders = pa.array(sorted(decoder.placeholders), pa.string())
 
@@ -125,7 +127,7 @@ class Templates:
 
     def _learn(self, data: bytes, text: str) -> bool:
         """Makes a template of a record, if the decoder takes it and the template gives the same. Returns True if it does."""
-        if not self._lessons or len(self._templates) >= MOST_TEMPLATES:
+        if not self._lessons or len(self._templates) >= MOST_TEMPLATES or len(text) > MOST_LEARNED:
             return False
         self._lessons -= 1
         outcome = self._decoder(None, data, None)
@@ -164,6 +166,10 @@ class Templates:
                 takers[column.name] = take
         slots = slots_of(text, kinds, change.source, is_ordered=self._is_ordered)
         if slots is None or OPERATION not in slots.paths or len(set(slots.paths)) < len(slots.paths):
+            return None
+        self._compiled += len(slots.pattern)
+        if self._compiled > MOST_COMPILED:
+            self._lessons = 0
             return None
         return Template(slots, re.compile(slots.pattern), kinds, takers, change.source.get("snapshot"))
 
