@@ -12,6 +12,7 @@ ODD_WIRES = (
 OWN_DELETE = "tests/formats/test_own_decoder.py::test_"
 NO_ROW = f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reason"
 CHANGE_BOUNDS = "tests/formats/test_debezium_bounds.py::test_"
+ANSWERS = "tests/formats/test_registry_answers.py::test_"
 CONTRACTS = "tests/formats/test_json_contracts.py::"
 WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
 HEADS = "tests/formats/test_json_registered.py::"
@@ -250,5 +251,27 @@ MUTANTS = [
         "a producer of ever new schemas would fill the memory of a task",
         (f"{CHANGE_BOUNDS}schemas_that_never_come_again_are_not_kept",),
         Edit("formats/debezium/decoder.py", "if len(self._takers) >= MOST_TAKERS:", "if len(self._takers) < 0:"),
+    ),
+    one(
+        "a registry's answer has no largest size",
+        "1 MB of gzip would be a gigabyte in each task",
+        (
+            f"{ANSWERS}an_answer_that_is_too_large_ends_early_and_blames_the_registry[gzip]",
+            f"{ANSWERS}an_answer_that_is_too_large_ends_early_and_blames_the_registry[plain]",
+        ),
+        Edit("formats/avro/client.py", "session.request = _bounded_request(session, longest(registry))", "pass"),
+    ),
+    one(
+        "a registry may take its time, byte by byte",
+        "a task would hold its batch, and renew its lease, for ever",
+        (f"{ANSWERS}an_answer_that_never_ends_is_given_up[head]",),
+        Edit("formats/avro/client.py", "    thread.join(seconds)\n", "    thread.join(10 * seconds)\n"),
+        long=True,
+    ),
+    one(
+        "schemas are kept without a bound",
+        "a topic of ever new schemas would fill the memory of a process that lives long",
+        (f"{ANSWERS}schemas_that_were_not_used_for_longest_go_first",),
+        Edit("formats/avro/recent.py", "while len(self._values) > 1 and (", "while not self._values and ("),
     ),
 ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
-from lockstep.formats.avro.schemas import UnknownSchema
+from lockstep.formats.avro.recent import Recent
+from lockstep.formats.avro.schemas import UnknownSchema, size_of
 from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ def require_registry(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry:
 
 
 class WritersById(ABC, Generic[AnyWriter]):
-    """The writers of one task's records by schema id. Each schema is parsed once."""
+    """The writers of one task's records by schema id. Those used last are kept parsed."""
 
     def __init__(self, schemas: Schemas, limits: RecordLimits) -> None:
         self._schemas = schemas
         self._limits = limits
-        self._writers: dict[tuple[int, str | None], AnyWriter] = {}
+        self._writers: Recent[AnyWriter] = Recent()
         self._refused: dict[tuple[int, str | None], UnknownSchema] = {}
 
     @abstractmethod
@@ -78,7 +79,7 @@ class WritersById(ABC, Generic[AnyWriter]):
         except UnknownSchema as unknown:
             self._refused[known] = unknown
             raise
-        self._writers[known] = writer
+        self._writers.put(known, writer, size_of(*self._schemas.writer(schema_id)))
         return writer
 
 

@@ -14,6 +14,7 @@ from lockstep.core.planning.routes import not_by_columns
 from lockstep.formats.avro.flat import flat_fields
 from lockstep.formats.avro.heads import by_schema, good_rows, in_order
 from lockstep.formats.avro.readers import read_field
+from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import UnknownSchema, schemas
 from lockstep.formats.avro.writers import Writers
 from lockstep.formats.registered import require_registry
@@ -48,7 +49,7 @@ class AvroColumns:
     format: Avro
     registry: Registry
     _writers: Writers | None = field(default=None, init=False)
-    _fields: dict[int, tuple[FlatField, ...] | None] = field(default_factory=dict, init=False)
+    _fields: Recent[tuple[FlatField, ...] | None] = field(default_factory=Recent, init=False)
 
     def __call__(self, values: pa.Array) -> tuple[Places, pa.RecordBatch]:
         """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left.

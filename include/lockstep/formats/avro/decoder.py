@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.errors import BadData
 from lockstep.core.formats.registered import HEAD_BYTES
+from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import UnknownSchema, schemas
 from lockstep.formats.avro.types import converter, type_name, unchanged
 from lockstep.formats.avro.writers import Writers
@@ -38,7 +39,7 @@ class Decoder(RegisteredDecoder):
         super().__init__(pipeline, format_)
         self._format = format_
         self._writers = Writers(known, pipeline.record_limits)
-        self._readers: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self._readers: Recent[Callable[[dict[str, Any]], dict[str, Any]]] = Recent()
 
     def values(self, record: bytes) -> dict[str, Any]:
         """Returns the row of a record, by the schema that wrote it."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from lockstep.core.errors import BadDefinition, Unreachable
 from lockstep.core.feed.avro import first_difference
+from lockstep.formats.avro.client import (
+    MOST_ANSWER,
+    AnswerTooLargeError,
+    AnswerTooLateError,
+    in_time,
+    longest,
+    registry_client,
+)
+from lockstep.formats.avro.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +54,9 @@ class Schemas:
     def __init__(self, registry: Registry, kind: str = AVRO) -> None:
         self._registry = registry
         self._kind = kind
-        self._client = _client(registry)
-        self._known: dict[int, tuple[str, dict[str, str]]] = {}
-        self._subjects: dict[int, frozenset[str]] = {}
+        self._client = registry_client(registry)
+        self._known: Recent[tuple[str, dict[str, str]]] = Recent()
+        self._subjects: Recent[frozenset[str]] = Recent()
 
     def writer(self, schema_id: int) -> tuple[str, dict[str, str]]:
         """Returns the schema of an id, and the named schemas it refers to, in the order of their use.
@@ -65,7 +73,8 @@ class Schemas:
                 )
             named: dict[str, str] = {}
             self._add_references(found.references or (), named, f"schema id {schema_id}", set())
-            self._known[schema_id] = found.schema_str, named
+            self._known.put(schema_id, (found.schema_str, named), size_of(found.schema_str, named))
+            self._client.clear_caches()  # the client would keep each of them for good
         return self._known[schema_id]
 
     def latest(self, subject: str) -> tuple[int, str, dict[str, str]]:
@@ -115,10 +124,11 @@ class Schemas:
 
     def require_subject(self, schema_id: int, subject: str) -> None:
         """Raises `UnknownSchema` unless the schema was registered under the subject."""
-        if subject not in self._subjects.get(schema_id, ()):
+        known = self._subjects[schema_id] if schema_id in self._subjects else frozenset[str]()
+        if subject not in known:
             versions = self._asked(lambda: self._client.get_schema_versions(schema_id), f"schema id {schema_id}")
-            self._subjects[schema_id] = frozenset(version.subject for version in versions)
-        if subject not in self._subjects[schema_id]:
+            known = self._subjects[schema_id] = frozenset(version.subject for version in versions)
+        if subject not in known:
             raise UnknownSchema(f"schema id {schema_id} is not one of subject {subject}")
 
     def _newest(self, subject: str) -> Any:
@@ -142,14 +152,20 @@ class Schemas:
                 named[each.name] = found.schema.schema_str
 
     def _asked(self, ask: Callable[[], Any], what: str) -> Any:
+        seconds = longest(self._registry)
         try:
-            return ask()
+            return in_time(ask, seconds)
         except SchemaRegistryError as error:
             if (error.http_status_code, error.error_code) in NOT_FOUND:
                 raise UnknownSchema(f"{what} is not in the registry") from None
             if error.http_status_code == INCOMPATIBLE:
                 raise IncompatibleSchema(f"the schema is not compatible with {what}") from None
             why = f"HTTP {error.http_status_code}, code {error.error_code}"
+        except AnswerTooLargeError:
+            why = f"the answer is larger than {MOST_ANSWER // 2**20} MB, or compressed in another way than gzip"
+        except AnswerTooLateError:
+            self._client = registry_client(self._registry)  # the other one's connection is still being read
+            why = f"no whole answer within {seconds:.0f} seconds"
         except Exception as error:  # noqa: BLE001 - whatever lies between us and a registry, no record is at fault
             why = type(error).__name__
         raise Unreachable(
@@ -158,26 +174,11 @@ class Schemas:
         ) from None
 
 
+def size_of(text: Any, named: Mapping[str, Any]) -> int:
+    """Returns the characters of a schema and its references. A registry may answer with what is no text."""
+    return sum(len(each) for each in (text, *named.values()) if isinstance(each, str))
+
+
 def require_client(registry: Registry) -> None:
     """Raises `BadDefinition` if the options make no client. Sends no request to the registry."""
-    _client(registry)
-
-
-def _client(registry: Registry) -> Any:
-    settings: Mapping[str, Any] = {"url": registry.url, **dict(registry.options)}
-    with tempfile.TemporaryDirectory(prefix="lockstep-registry-") as folder:  # read while the client is made, then gone
-        try:
-            return SchemaRegistryClient({**settings, **_written(registry, folder)})
-        except Exception as error:  # noqa: BLE001 - the client's own complaint may repeat a secret, so it is not said
-            raise BadDefinition(
-                f"LOCKSTEP_REGISTRY_CONFIG: its options make no client: {type(error).__name__}"
-            ) from None
-
-
-def _written(registry: Registry, folder: str) -> dict[str, str]:
-    paths = {}
-    for name, content in registry.files:
-        paths[name] = f"{folder}/{name}"
-        with open(paths[name], "x", encoding="utf-8") as file:  # noqa: PTH123 - the folder is ours alone
-            file.write(content)
-    return paths
+    registry_client(registry)

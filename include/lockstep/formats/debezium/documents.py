@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.formats.avro.recent import Recent
 from lockstep.formats.debezium.change import json_document
 from lockstep.formats.debezium.decoder import ChangeDecoder
 from lockstep.formats.debezium.of_avro import connect_schema
@@ -37,7 +38,7 @@ class AvroDocuments:
     def __init__(self, writers: Writers, subject: str | None) -> None:
         self._writers = writers
         self._subject = subject
-        self._schemas: dict[int, Fields] = {}
+        self._schemas: Recent[Fields] = Recent()
 
     def of_value(self, data: bytes) -> Document:
         """Returns the document of a value. Raises `ValueError` with the reason if it is none."""

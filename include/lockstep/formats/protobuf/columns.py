@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lockstep.formats.avro.heads import by_schema, good_rows, in_order
 from lockstep.formats.avro.readers import as_text
+from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
 from lockstep.formats.protobuf.bounds import TYPE_WORDS, wire_type
 from lockstep.formats.protobuf.descriptors import FIRST, MessageWriters
@@ -64,7 +65,7 @@ class ProtobufColumns:
         self._needed = needed
         self._limits = pipeline.record_limits
         self._writers = MessageWriters(schemas(registry, PROTOBUF), pipeline.record_limits)
-        self._fields: dict[int, tuple[MessageField, ...] | None] = {}
+        self._fields: Recent[tuple[MessageField, ...] | None] = Recent()
 
     def __call__(self, values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
         """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""

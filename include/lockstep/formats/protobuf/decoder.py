@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep.core.errors import BadData
 from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.core.pipeline.columns import NUL
+from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
 from lockstep.formats.protobuf.descriptors import MessageWriters, split_record
 from lockstep.formats.protobuf.types import field_type_name, fit, rest_of, sure_field, text_field
@@ -38,7 +39,7 @@ class MessageDecoder(RegisteredDecoder):
         super().__init__(pipeline, format_)
         self._format = format_
         self._writers = MessageWriters(known, pipeline.record_limits)
-        self._readers: dict[tuple[int, str], Callable[[dict[int, Any]], dict[str, Any]]] = {}
+        self._readers: Recent[Callable[[dict[int, Any]], dict[str, Any]]] = Recent()
 
     def values(self, record: bytes) -> dict[str, Any]:
         """Returns the row of a record, by the message that its indexes name."""
