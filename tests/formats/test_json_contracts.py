@@ -16,6 +16,7 @@ from lockstep.formats.json.contracts import contract
 from lockstep.formats.json.heads import HeadJudge
 from support.fakes.registry import a_registry, headed
 from support.inputs import hostile
+from support.scenes.bounded import within
 
 QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
 LIMITS = RecordLimits()
@@ -188,12 +189,17 @@ def test_what_is_no_schema_rejects_its_records_with_the_reason(registry, schema,
 
 
 @pytest.mark.parametrize("case", hostile.CONTRACTS)
-def test_a_hostile_schema_or_record_is_a_reject_within_a_second(case):
+def test_a_hostile_schema_or_record_is_a_reject_within_seconds(case):
     schema, body = hostile.CONTRACTS[case]
     fault({}, {})  # the package is slow to import
-    begun = time.process_time()
-    assert fault(schema, body)
-    assert time.process_time() - begun < 2
+
+    def judged() -> tuple[str | None, float]:
+        begun = time.process_time()
+        return fault(schema, body, limits=RecordLimits(values=100_000)), time.process_time() - begun
+
+    told, seconds = within(judged)
+    assert told
+    assert seconds < 4
 
 
 def test_every_hostile_record_is_what_json_and_its_schema_allow_or_a_reject_in_one_line():

@@ -14,7 +14,7 @@ NO_ROW = f"{OWN_DELETE}a_delete_whose_key_names_no_row_is_a_reject_with_the_reas
 CHANGE_BOUNDS = "tests/formats/test_debezium_bounds.py::test_"
 ANSWERS = "tests/formats/test_registry_answers.py::test_"
 CONTRACTS = "tests/formats/test_json_contracts.py::"
-WITHIN_A_SECOND = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_a_second"
+WITHIN_SECONDS = f"{CONTRACTS}test_a_hostile_schema_or_record_is_a_reject_within_seconds"
 HEADS = "tests/formats/test_json_registered.py::"
 KNOWN_AS_A_KEY = f"{HEADS}test_what_is_known_of_an_id_as_a_keys_says_nothing_of_it_as_a_values"
 EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or_a_reject"
@@ -153,7 +153,7 @@ MUTANTS = [
     one(
         "a pattern of a JSON Schema backtracks",
         "one record of forty letters would hold its batch for years",
-        (f"{WITHIN_A_SECOND}[a lookahead]", f"{WITHIN_A_SECOND}[a back reference]"),
+        (f"{WITHIN_SECONDS}[a lookahead]", f"{WITHIN_SECONDS}[a back reference]"),
         Edit("formats/json/keywords.py", '    "pattern": _pattern,\n', ""),
         long=True,
     ),
@@ -167,7 +167,7 @@ MUTANTS = [
     one(
         "a schema within a schema leaves the bounded keywords",
         "a dialect that is named again would bring back keywords without a bound",
-        (f"{WITHIN_A_SECOND}[a lookahead of a dialect within a schema]",),
+        (f"{WITHIN_SECONDS}[a lookahead of a dialect within a schema]",),
         Edit("formats/json/contracts.py", "    made.evolve = evolve\n", ""),
         long=True,
     ),
@@ -273,5 +273,26 @@ MUTANTS = [
         "a topic of ever new schemas would fill the memory of a process that lives long",
         (f"{ANSWERS}schemas_that_were_not_used_for_longest_go_first",),
         Edit("formats/avro/recent.py", "while len(self._values) > 1 and (", "while not self._values and ("),
+    ),
+    one(
+        "a schema is checked by the package's own keywords",
+        "a draft-04 enum of 51 kB would cost ten seconds, and one of a megabyte an hour",
+        (f"{WITHIN_SECONDS}[many values of an enum]", f"{WITHIN_SECONDS}[many names that are required]"),
+        Edit(
+            "formats/json/contracts.py",
+            "        _require_schema(dialect, each, budget)\n",
+            "        dialect.check_schema(each)\n",
+        ),
+        long=True,
+    ),
+    one(
+        "a keyword counts as one check, however much it goes through",
+        "a schema with a long list would multiply the work of each value of a record",
+        (
+            f"{WITHIN_SECONDS}[many values of an enum for many items]",
+            f"{WITHIN_SECONDS}[many patterns for many names that are additional]",
+        ),
+        Edit("formats/json/keywords.py", "1 + _more_checks(value, instance, schema)", "1"),
+        long=True,
     ),
 ]

@@ -256,6 +256,20 @@ CONTRACTS: dict[str, tuple[Any, Any]] = {
           "$ref": "#/$defs/x"}, "x"),
     "many unique items": ({"uniqueItems": True}, [{"a": n} for n in range(20_000)] + [{"a": 1}]),
     "a number without an end": ({"multipleOf": 7}, b"1e999999999999999"),
+    "many values of an enum":
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "enum": [{"a": n} for n in range(20_000)]}, 1),
+    "many names that are required":
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "required": [f"a{n}" for n in range(20_000)]}, {}),
+    "many values of an enum for many items":
+        ({"items": {"enum": [*({"a": n} for n in range(20_000)), 1]}}, [1] * 100_000),
+    "many properties for many items":
+        ({"items": {"properties": {f"a{n}": {} for n in range(20_000)}}}, [{}] * 100_000),
+    "many patterns for many names":
+        ({"items": {"patternProperties": {f"^{n}$": False for n in range(100)}}}, [{"a": 1}] * 100_000),
+    "many patterns for many names that are additional":
+        ({"items": {"patternProperties": {f"^{n}$": True for n in range(100)}, "additionalProperties": {}}},
+         [{"a": 1}] * 100_000),
+    "a pattern that is written out for many items": ({"items": {"pattern": "a{1000}|b{1000}|c"}}, ["c"] * 200_000),
     "half a surrogate pair": ({"pattern": "a"}, b'"\\ud800"'),
     "a reference to what is no schema": ({"$ref": "#/x", "x": [1]}, {}),
 }  # fmt: skip

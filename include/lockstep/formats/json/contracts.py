@@ -13,9 +13,9 @@ from jsonschema import (
     Draft7Validator,
     Draft201909Validator,
     Draft202012Validator,
-    FormatChecker,
     validators,
 )
+from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 DIALECTS = (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
 USUAL = Draft7Validator  # of a schema that names none, as the registry itself takes it
-NO_FORMATS = FormatChecker(formats=())
 SCHEMA_LEVELS = 4  # levels of a schema's JSON in one of its records, at most
 MOST_CHECKED_DIGITS = 1_000  # of a number, as in Spark's parser
 TOGETHER = ("unevaluatedProperties", "patternProperties")  # the package looks for such patterns without a bound
+MOST_SCHEMA_CHECKS = 1_000_000
 SHOWN_DEMAND = 80  # characters of what a keyword demands in a reason
 
 
@@ -85,10 +85,19 @@ def _validator(text: str, references: Mapping[str, str], limits: RecordLimits, b
         raise ValueError("its $schema is none of draft-04, -06, -07, 2019-09 and 2020-12")
     others = {name: _schema(each, limits) for name, each in references.items()}
     for each in (schema, *others.values()):
-        dialect.check_schema(each, format_checker=NO_FORMATS)
+        _require_schema(dialect, each)
     if all(any(f'"{word}"' in each for each in (text, *references.values())) for word in TOGETHER):
         raise ValueError(f"{' beside '.join(TOGETHER)} is not checked here")
     return _bounded(dialect, budget)(schema, registry=_known(schema, others, dialect))
+
+
+def _require_schema(dialect: Any, schema: Any) -> None:
+    """Raises `ValueError` unless the dialect's own schema allows this one. It is checked as a record is."""
+    budget = CheckBudget(MOST_SCHEMA_CHECKS, "of a schema")
+    whole = _bounded(dialect, budget)(dialect.META_SCHEMA, registry=SPECIFICATIONS)
+    error = next(whole.iter_errors(schema), None)
+    if error is not None:
+        raise ValueError(f"{_place(error, 'the schema')}: {error.message[:SHOWN_DEMAND]}")
 
 
 def _bounded(dialect: Any, budget: CheckBudget) -> Any:
@@ -180,8 +189,8 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"not JSON: {text}")
 
 
-def _place(error: Any) -> str:
-    return "field " + "/".join(map(str, error.absolute_path)) if error.absolute_path else "the record"
+def _place(error: Any, whole: str = "the record") -> str:
+    return "field " + "/".join(map(str, error.absolute_path)) if error.absolute_path else whole
 
 
 def _demand(error: Any) -> str:

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 MOST_WITHIN = 200  # keywords within each other: Python's own limit is near 300
 ESCAPED_UNIT = re.compile(r"(?<!\\)((?:\\\\)*)\\u([0-9a-fA-F]{4})")
+REPETITION = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
+PATTERN_PARTS_A_CHECK = 64  # letters and repetitions of a pattern that cost as much as a check
+NAMES_A_CHECK = 20  # values, names or schemas that a keyword goes through in the time of a check
 SHOWN_PATTERN = 100  # characters of a pattern in a reason
 
 
 class CheckBudget:
     """The checks that one record may still cost. Raises `ValueError` when they are spent, or lie too deep."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, limit: str = "record_limits.values") -> None:
+        self._most, self._limit = most, limit
         self.renew()
 
     def renew(self) -> None:
@@ -36,10 +39,10 @@ class CheckBudget:
         """Returns the keyword, counted."""
 
         def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-            self._left -= 1
+            self._left -= 1 + _more_checks(value, instance, schema)
             self._within += 1
             if self._left < 0:
-                raise ValueError(f"takes more than {self._most} checks, which is the limit (record_limits.values)")
+                raise ValueError(f"takes more than {self._most} checks, which is the limit ({self._limit})")
             if self._within > MOST_WITHIN:
                 raise ValueError(f"takes more than {MOST_WITHIN} checks within each other, which is the limit")
             try:
@@ -48,6 +51,25 @@ class CheckBudget:
                 self._within -= 1
 
         return check
+
+
+def _more_checks(value: Any, instance: Any, schema: Any) -> int:
+    """Returns how many checks more than one the keyword of this value costs."""
+    if isinstance(value, str):
+        return pattern_cost(value)
+    patterns = schema.get("patternProperties") if isinstance(schema, dict) else None
+    by_patterns = value is patterns or (patterns and value is schema.get("additionalProperties"))
+    if by_patterns and isinstance(patterns, dict) and isinstance(instance, dict):
+        return len(instance) * sum(1 + pattern_cost(pattern) for pattern in patterns)
+    return len(value) // NAMES_A_CHECK if isinstance(value, list | dict) else 0
+
+
+def pattern_cost(pattern: str) -> int:
+    """Returns how many checks more than one a pattern costs. RE2 writes repetitions out, and makes it anew each time."""
+    if len(pattern) < PATTERN_PARTS_A_CHECK and "{" not in pattern:
+        return 0
+    repeated = sum(int(most or least) for least, most in REPETITION.findall(pattern))
+    return (len(pattern) + repeated) // PATTERN_PARTS_A_CHECK
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -93,7 +115,7 @@ def _additional(validator: Any, allowed: Any, instance: Any, schema: Mapping[str
 def _any_of(validator: Any, schemas: Iterable[Any], instance: Any, _schema: Any) -> Iterator[ValidationError]:
     """Stops at the first schema that allows the value, and gathers no errors of the others."""
     if not any(_allows(validator, each, instance) for each in schemas):
-        yield ValidationError("anyOf")
+        yield ValidationError("is not valid under any of the given schemas")
 
 
 def _one_of(validator: Any, schemas: Iterable[Any], instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -112,7 +134,7 @@ def _multiple_of(_validator: Any, divisor: Any, instance: Any, _schema: Any) -> 
 
 def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if wanted and isinstance(instance, list) and len({_identity(each) for each in instance}) < len(instance):
-        yield ValidationError("uniqueItems")
+        yield ValidationError("has non-unique elements")
 
 
 BOUNDED: Mapping[str, Keyword] = {
