@@ -12,6 +12,7 @@ BY_BATCH = "tests/ledger/test_by_batch.py::"
 ATTACHING = "ledger/migrations/0066_executors.sql"
 CONSTRAINT = "tests/ledger/test_constraints.py::test_a_constraint_refuses_by_itself"
 
+REFUSED = "tests/simulation/test_refused_later.py::test_"
 MUTANTS = [
     one(
         "preview_commits_nothing dropped",
@@ -120,8 +121,33 @@ MUTANTS = [
         f"{KEYS}test_a_replay_does_not_raise_the_dead",
         Edit(
             "targets/upsert.sql",
-            "from newest n where n._deleted\non conflict",
-            "from newest n where false\non conflict",
+            "where n._deleted and not exists (\n    select from lockstep.tombstone",
+            "where false and not exists (\n    select from lockstep.tombstone",
+        ),
+        long=True,
+    ),
+    one(
+        "a deletion that loses against the row is forgotten",
+        "an older version would return once the row's record is refused",
+        (f"{REFUSED}a_deletion_that_is_replayed_under_a_newer_row_is_remembered[per batch]",),
+        Edit("targets/upsert.py", "newest=deletions.now,", "newest=deletions.now and not there.newer,"),
+        long=True,
+    ),
+    one(
+        "a deletion before a newer record of its batch is forgotten",
+        "an older version would return once the newer record is refused",
+        (f"{REFUSED}a_deletion_with_a_newer_record_in_its_batch_is_remembered[per batch]",),
+        Edit("targets/upsert.py", "within=newest < count)", "within=False)"),
+        long=True,
+    ),
+    one(
+        "an older deletion takes the place of a later one",
+        "what lies between the two would return",
+        (f"{REFUSED}an_older_deletion_that_is_replayed_takes_no_place_of_a_later_one[per batch]",),
+        Edit(
+            "targets/upsert.sql",
+            "jsonb_build_array({newest_keys}) and {dead})",
+            "jsonb_build_array({newest_keys}) and false)",
         ),
         long=True,
     ),

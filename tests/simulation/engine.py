@@ -25,7 +25,7 @@ from lockstep.faults import reach
 from support.fakes.plain_engine import pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lockstep.core.engine import Sink
     from lockstep.core.figures import Figures
@@ -51,8 +51,10 @@ class UnderWay:
 class RememberedEngine:
     """An engine with a `factor` as the code of the day.
 
-    `n` is multiplied by it, and kept beside it.
+    `n` is multiplied by it, and kept beside it. Records that `refuses` names by their content are rejects.
     """
+
+    refuses: Callable[[dict], bool] | None = None
 
     def __init__(self, folder: PipelineFolder, log: Log, dsn: str, factor: int = 1, seed: int = 0) -> None:
         self.folder = folder
@@ -194,6 +196,8 @@ class RememberedEngine:
         if not deleted:
             try:
                 value = dict(json.loads(record.value))
+                if self.refuses and self.refuses(value):
+                    raise ValueError  # noqa: TRY301 - as if no JSON
                 value |= {"n": value["n"] and value["n"] * self.factor, "factor": self.factor}
             except (ValueError, TypeError):
                 reason, value = "no JSON", {}

@@ -81,6 +81,21 @@ def test_a_connector_that_sends_old_changes_again_takes_nothing_back(sourced):
     assert sourced.rows == {1: of("c", None)}
 
 
+def test_a_deletion_that_is_replayed_under_a_newer_row_is_remembered(sourced):
+    sourced.put(*(changed("c", key, "a", key) for key in range(1, 8)))
+    part = partition(sourced, 1)
+    other = next(key for key in range(2, 8) if partition(sourced, key) == part)
+    begin = sourced.log.parts[part].end
+    sourced.put(changed("d", 1, "a", 11), changed("d", other, "a", 12))  # the last of a stream is remembered anyway
+    sourced.put(changed("c", 1, "b", 13))
+
+    replayed(sourced, {part: begin}, {part: begin + 2})
+
+    assert sourced.rows[1] == of("b", None)
+    remembered = f'select "order" is null from lockstep.tombstone where "offset" = {begin}'
+    assert sourced.ask(remembered) == [(False,)]
+
+
 def test_a_deletion_that_is_sent_again_takes_no_newer_row_wherever_its_tombstone_is_cut_off(sourced):
     sourced.put(changed("c", 1, "a", 10), changed("d", 1, "a", 11), tombstone(1), changed("c", 1, "b", 12))
     sourced.put(changed("d", 1, "a", 11))

@@ -69,6 +69,7 @@ class World(Acts):
         )
         self.parts: dict[int, Any] = {}
         self.factor, self.seed = 1, 0
+        self.refuses: Callable[[dict], bool] | None = None  # records that the code of the day rejects
         self.restart = restart  # how the server is stopped at once and started again, where that may be done
         self.figures: Counter[str] = Counter()  # rows compared, lost, doubled and wrong, over all looks
         self._asker = Asker(dsn)
@@ -258,9 +259,10 @@ class World(Acts):
             at.close()
 
     def _engine(self) -> RememberedEngine:
-        if self._worker and self._worker.is_here:
-            return self._worker.engine.renew(self.factor, self.seed)
-        return RememberedEngine(self.folder, self.log, self.dsn, self.factor, self.seed)
+        here = self._worker and self._worker.is_here
+        engine = self._worker.engine if here else RememberedEngine(self.folder, self.log, self.dsn)  # type: ignore[union-attr]
+        engine.refuses = self.refuses
+        return engine.renew(self.factor, self.seed)
 
     def _caller(self, **how: Any) -> Caller:
         # A worker's next act comes from another owner, as if its process had ended: no lease of the last one counts.

@@ -30,7 +30,7 @@ Q = queries("lockstep.targets", "upsert")
 EFFECTS = ("inserted", "updated", "deleted", "superseded")
 REPLAYED_KEYS = (
     "the replayed records are applied again, each where nothing newer of its key is there; a row whose newest record is "
-    "among them and which today's code no longer yields is deleted; earlier versions are not brought back"
+    "among them and which today's code no longer yields is deleted; earlier versions come back only where they are replayed"
 )
 
 
@@ -77,24 +77,35 @@ def publish(cur: cursor, target: Upsert, rows: Rows) -> dict[str, int]:
         _refuse_moved_key(cur, target)
     if by_source and (there.newer or deletions.earlier):
         refuse_new_log(cur, parts, values)
-    superseded = run("drop_superseded") if there.newer else 0
     if target.order_by is None and deletions.earlier:
         run("moved_since_deleted")
         _refuse_moved_key(cur, target, was="was deleted in one partition and stands in another")
+    _remember_deletions(cur, parts, values, newest=deletions.now, within=newest < count)
+    superseded = run("drop_superseded") if there.newer else 0
     dead = run("drop_dead") if deletions.earlier else 0
     unavailable = left_open.fill_from_rows()
     if by_source:
         remember_deletions(cur, parts, values)
-    deleted = 0
-    if deletions.now:
-        run("insert_tombstones")
-        deleted = run("delete_rows")
+    deleted = run("delete_rows") if deletions.now else 0
     existing: int = told("count_existing").existing if dead else there.found - superseded - deleted
     written = run("upsert_rows") if there.found else inserted_new(cur, run)
     run("forget_newest")
     left_open.forget_rows()
     done = (written - existing, existing, deleted + emptied, count - newest + superseded + dead + passed_over)
     return dict(zip(EFFECTS, done, strict=True)) | unavailable
+
+
+def _remember_deletions(
+    cur: cursor, parts: dict[str, Any], values: dict[str, Any], *, newest: bool, within: bool
+) -> None:
+    """Remembers the last staged deletion of each key, also where a newer record is there or staged.
+
+    That record may be refused later, and those before the deletion must not return then.
+    """
+    found: list[sql.Composable] = [sql.SQL("newest")] if newest else []
+    found += [sql.SQL(Q["deletions_within"]).format(**parts)] if within else []
+    for deletions in found:
+        cur.execute(sql.SQL(Q["insert_tombstones"]).format(**parts, deletions=deletions), values)
 
 
 def _refuse_staged(

@@ -112,10 +112,22 @@ case when s.stream_id = n._stream then d."offset" > n._offset else s.epoch > n."
     and coalesce(to_jsonb(s.*) ->> 'first_topic', to_jsonb(s.*) ->> 'topic') is not distinct from (
         select coalesce(to_jsonb(o.*) ->> 'first_topic', to_jsonb(o.*) ->> 'topic') from lockstep.stream o where o.stream_id = n._stream) end
 
+-- name: deletions_within
+-- Of each key whose newest staged record is no deletion the newest staged deletion.
+(select distinct on ({keys}) * from (
+    select {placed}, t._stream, t._offset, true as _deleted, s.epoch as "Epoch"
+    from {rows} t join lockstep.stream s on s.stream_id = t._stream where t._deleted) t
+where exists (select from newest n where not n._deleted and {same_key})
+order by {keys}, {newest_first} t."Epoch" desc, t._offset desc, t._stream desc)
+
 -- name: insert_tombstones
--- A deletion leaves its order behind.
+-- A deletion leaves its order, whatever becomes of it, unless a later one of its key has left its own. Records that are newer
+-- may be refused one day, and those before it must not return then.
 insert into lockstep.tombstone as d (target, key, stream_id, "offset"{tombstone_order})
-select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset{deleted_order} from newest n where n._deleted
+select %(target)s, jsonb_build_array({newest_keys}), n._stream, n._offset{deleted_order} from {deletions} n
+where n._deleted and not exists (
+    select from lockstep.tombstone d join lockstep.stream s on s.stream_id = d.stream_id and s.pipeline = %(pipeline)s
+    where d.target = %(target)s and d.key = jsonb_build_array({newest_keys}) and {dead})
 on conflict (target, key) do update set stream_id = excluded.stream_id, "offset" = excluded."offset"{keep_order}
 
 -- name: delete_rows
