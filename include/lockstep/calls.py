@@ -19,8 +19,9 @@ from lockstep.core.pipeline.definition import Pipeline
 from lockstep.core.pipeline.stores import require_address
 from lockstep.core.planning.bounds import parse_bound
 from lockstep.core.planning.decisions import Blocked, Caller, Start, decision_document
+from lockstep.core.proof.extent import conclusion, proofs
 from lockstep.core.proof.given_up import offsets_of
-from lockstep.core.proof.verification import conclusion, next_step, proofs
+from lockstep.core.proof.verification import next_step
 from lockstep.core.states import Lane
 from lockstep.results import (
     BatchResult,

@@ -6,11 +6,14 @@ import json
 
 import pytest
 
+from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
 from lockstep.engine.driver_first import engine_of
 from lockstep.ledger.migrate import migrate_target
+from lockstep.steps.changes.retire import retire
 from lockstep.steps.proof import verify_totals as totals
 from lockstep.steps.proof import verify_upsert as upsert
+from support.scenes.odd_logs import delete_records, recreate
 
 UPSERT = 'Upsert("public.drill", key=("id",))'
 ACCUMULATE = (
@@ -276,3 +279,45 @@ def test_a_tombstone_without_its_deletion_deletes_in_the_order_of_the_topic_wher
 
     assert here.drill.ask("select id from public.drill") == [("left",)]
     assert verified.wrong() == {}
+
+
+def test_rows_whose_records_retention_has_taken_are_not_said_to_be_compared(upserted, put):
+    drill = upserted.here.drill
+    put(("stays", 1))
+    for partition, position in drill.ask("select partition, position from lockstep.stream"):
+        delete_records(drill.kafka, drill.topic, position - (partition == 0), partition)
+    upserted.spoil("update public.drill set n = -1 where id <> 'stays'")
+
+    assert upserted.wrong() == {}
+    assert upserted.last_line() == (
+        "drill: every check holds. public.drill: coordinates compared with Kafka for 1 of 151 rows, the rest with the "
+        "ledger; contents compared with Kafka for 1 of 151 rows, the rest not at all."
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "key"),
+    [
+        (UPSERT, "id text, n int", "id"),
+        ('Append("public.drill")', "id text, n int", "_stream, _offset, _ordinal"),
+        (ACCUMULATE, "id text, records bigint, total numeric, most int", "id"),
+        (
+            'History("public.drill", key=("id",))',
+            "id text not null, n int, valid_from timestamptz not null, valid_until timestamptz, _deleted boolean not null",
+            "_stream, _offset, _ordinal",
+        ),
+    ],
+    ids=["upsert", "append", "accumulate", "history"],
+)
+def test_nothing_is_proved_by_a_log_that_was_made_anew(verified, target, columns, key):
+    verified.into(target, columns, key, format_='Json("id string, n int", key="id")')
+    here = verified.here
+    here.drain()
+    assert verified.wrong() == {}
+    assert verified.proved() == ("log", "log")
+    recreate(here.drill.kafka, here.drill.topic)
+    retire(here.at.conn, here.at.broker, here.folder.pipeline, None, Person("me", "a test"), "truncation")
+
+    assert verified.wrong() == {}
+    assert "log" not in verified.proved()
+    assert "Kafka" not in verified.last_line()

@@ -20,7 +20,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.iceberg.table import LakeTable
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.files import Replaced, prefix_of
-from lockstep.core.proof.verification import proofs
+from lockstep.core.proof.extent import proofs
 from lockstep.steps.changes.hand_over import hand_over
 from lockstep.steps.lake.copy_tables import AS_READ_BACK, AS_WRITTEN, COMMIT_IN_HISTORY
 from lockstep.steps.proof.verify import verify

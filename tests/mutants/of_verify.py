@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, one
 APPEND = "tests/kafka/test_verify.py::"
 KEYED = "tests/kafka/test_verify_keyed.py::"
 WINDOWS = "tests/windows/test_verify_deep.py::"
+EXTENT = "tests/core/test_verification.py::"
 WRONG = "tests/kafka/test_wrong_rows.py::"
 
 MUTANTS = [
@@ -54,7 +55,26 @@ MUTANTS = [
         "the last line would say more than was looked at",
         "tests/core/test_verification.py::test_a_check_that_says_nothing_of_what_it_proves_proves_nothing "
         "tests/core/test_verification.py::test_the_conclusion_names_every_target",
-        Edit("core/proof/verification.py", '"ledger" if against else "no"', '"ledger"'),
+        Edit("core/proof/extent.py", '("ledger" if proved_by_ledger else "no"), None', '"ledger", None'),
+    ),
+    one(
+        "a part of the rows counts for all of them",
+        "a forged row would be said to be compared with Kafka",
+        f"{EXTENT}test_what_was_compared_in_part_is_said_in_numbers",
+        Edit("core/proof/extent.py", "if share is None:", "if share is None or share.compared:"),
+    ),
+    one(
+        "rows of which none was compared are said to be compared",
+        "a look at a log that was made anew would prove everything",
+        (f"{EXTENT}test_a_check_that_compared_none_of_the_rows_is_not_made_and_the_next_command_is_named",),
+        Edit("core/proof/extent.py", "if share is None:", "if share is None or not share.compared:"),
+    ),
+    one(
+        "rows without a record in the log count as compared",
+        "every row below the log's start could be forged",
+        (f"{KEYED}test_rows_whose_records_retention_has_taken_are_not_said_to_be_compared",),
+        Edit("steps/proof/verify_upsert.py", "share = Share(compared, rows,", "share = Share(rows, rows,"),
+        long=True,
     ),
     one(
         "verify looks past rows of no stream",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import psycopg2
 import pytest
 
-from lockstep.core.proof.verification import conclusion, proofs
+from lockstep.core.proof.extent import conclusion, proofs
 from lockstep.steps.proof import verify_windows as windows
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.windows.admit import admit_late

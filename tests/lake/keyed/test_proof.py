@@ -19,7 +19,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.lake.files import prefix_of
 from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.definition import Append, AtLeastOnce, Debezium, Feed, Idempotent, Json, Pipeline, Upsert
-from lockstep.core.proof.verification import proofs
+from lockstep.core.proof.extent import proofs
 from lockstep.steps.lake.verify_keys import AS_ACCOUNTED
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.proof.verify_upsert import KEYS_HAVE_NEWEST, ROWS_MATCH_NEWEST

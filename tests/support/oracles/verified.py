@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
-from lockstep.core.proof.verification import conclusion, proofs
+from lockstep.core.proof.extent import conclusion, proofs
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.proof.verify import verify
 

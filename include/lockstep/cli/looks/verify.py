@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from lockstep.cli.looks import certifying
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import broker, configured_registry, open_ledger, results_elsewhere
 from lockstep.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from lockstep.core.proof.verification import PromiseCheck
 
 ProvedName = Annotated[
     str | None,
@@ -64,8 +67,9 @@ def verify_command(
         missing = "NAME" if name is None else "--certificate"
         raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
     from lockstep.core.planning.bounds import parse_bound
+    from lockstep.core.proof.extent import conclusion, more_to_compare, next_look, proofs
     from lockstep.core.proof.given_up import offsets_of
-    from lockstep.core.proof.verification import conclusion, next_step, proofs
+    from lockstep.core.proof.verification import next_step
     from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
     from lockstep.steps.proof.verify import verify_of_ledger as prove_of_ledger
@@ -92,8 +96,9 @@ def verify_command(
     said = conclusion(name, proved, checks, its, offsets.given_up)
     left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
     then = None if isinstance(found, OfLedger) else next_step(name, checks, deep=deep)
-    if ok and not deep and not isinstance(found, OfLedger) and not all(proof.contents == "log" for proof in proved):
-        then = f"lockstep verify {name} --deep" + (f" --since {since}" if since else "")
+    if ok and not isinstance(found, OfLedger):
+        again = f"lockstep verify {name} --deep" + (f" --since {since}" if since else "")
+        then = more_to_compare(name, checks) if deep else next_look(proved, again)
     document = {
         "pipeline": name,
         "ok": ok,
@@ -108,7 +113,7 @@ def verify_command(
     }
 
     def for_people() -> None:
-        rows = [["ok" if check.ok else "NO", check.name, check.detail] for check in checks]
+        rows = [[_outcome(check), check.name, check.detail] for check in checks]
         say_table(["", "check", "detail"], rows)
         for each in left_out:
             say(f"not compared: {each['what']}  ({each['check']})")
@@ -117,3 +122,9 @@ def verify_command(
     show(document, as_json, for_people)
     if not ok:
         raise typer.Exit(1)
+
+
+def _outcome(check: PromiseCheck) -> str:
+    if not check.is_made:
+        return "not made"
+    return "ok" if check.ok else "NO"

@@ -1,8 +1,8 @@
-"""Defines the results of `verify`: named checks, their first errors, and the sentence that says how much was proved."""
+"""Defines the checks of `verify`: what each compared, its first errors, and the command that puts them right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -15,13 +15,25 @@ MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]
 Against = Literal["ledger", "log"]
-Proved = Literal["log", "ledger", "no", "wrong"]
-IN_WORDS = {
-    "log": "compared with Kafka",
-    "ledger": "compared with the ledger",
-    "no": "not compared",
-    "wrong": "WRONG",
-}
+Unit = Literal["rows", "segments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of a target's rows, or of the segments that they came in, a check has compared.
+
+    `batch` is the oldest batch that another definition decoded, if that is why some were not compared.
+    """
+
+    compared: int
+    of: int
+    unit: Unit = "rows"
+    batch: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Returns True if nothing was left out."""
+        return self.compared >= self.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,8 @@ class PromiseCheck:
 
     `proves` names the side of the `target`'s rows that the check compares. `against` names the other side. `left_out`
     names the rows or records that it could not compare. A check that compared nothing proves nothing. `batches` are
-    those of the first wrong rows: a replay of a batch writes its rows anew.
+    those of the first wrong rows: a replay of a batch writes its rows anew. `share` says how many of the target's rows
+    were compared, where they may be fewer than all.
     """
 
     name: str
@@ -41,10 +54,17 @@ class PromiseCheck:
     against: Against = "ledger"
     left_out: str = ""
     batches: tuple[int, ...] = ()
+    share: Share | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Returns False if there were rows to compare and none was compared."""
+        return not self.ok or self.share is None or self.share.compared > 0 or self.share.of == 0
 
     def document(self) -> dict[str, Any]:
         """Returns the fields that every check has, for `--json`."""
-        return {each.name: getattr(self, each.name) for each in fields(PromiseCheck)}
+        found = {each.name: getattr(self, each.name) for each in fields(PromiseCheck)}
+        return found | {"share": asdict(self.share) if self.share else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +83,6 @@ class Segment:
     squares: int
     definition: str = ""
     quarantined: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The result for one target's rows: proved against the log or the ledger, not compared, or found wrong."""
-
-    target: str
-    coordinates: Proved
-    contents: Proved
-
-    def __str__(self) -> str:
-        if self.coordinates == self.contents:
-            return f"{self.target}: coordinates and contents {IN_WORDS[self.contents]}"
-        sides = f"coordinates {IN_WORDS[self.coordinates]}, contents {IN_WORDS[self.contents]}"
-        return f"{self.target}: {sides}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +150,11 @@ class Wrong:
         *,
         told: str = "",
         left_out: str = "",
+        share: Share | None = None,
     ) -> PromiseCheck:
         """Returns the check that has found these errors. `told` is its detail if there are none."""
         detail = str(self) if self.count else told
-        return PromiseCheck(name, not self.count, detail, proves, target, against, left_out, self.batches)
+        return PromiseCheck(name, not self.count, detail, proves, target, against, left_out, self.batches, share)
 
     def __str__(self) -> str:
         if self.count == 1:
@@ -172,33 +178,3 @@ def next_step(name: str, checks: Sequence[PromiseCheck], *, deep: bool) -> str |
     if wrong and all(check.name.startswith(ROWS_COUNTED) for check in wrong):
         return f"lockstep recount {name} --reason ..."
     return None
-
-
-def proofs(tables: Sequence[str], checks: Sequence[PromiseCheck]) -> list[Proof]:
-    """Returns what the checks prove of each table, and no more than that."""
-    return [Proof(table, _side(table, "coordinates", checks), _side(table, "contents", checks)) for table in tables]
-
-
-def conclusion(
-    name: str,
-    found: Sequence[Proof],
-    checks: Sequence[PromiseCheck],
-    since: BatchesSince | None = None,
-    given_up: str = "",
-) -> str:
-    """Returns the last line: whether every check holds, which offsets are `given_up`, and what was compared for each target."""
-    failed = sum(not check.ok for check in checks)
-    verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
-    if since:
-        verdict += (
-            f", for {len(since.batches)} batches since {since.shown}; {since.before} earlier ones were not looked at"
-        )
-    return f"{name}: {'. '.join([verdict, *filter(None, [given_up]), *map(str, found)])}."
-
-
-def _side(table: str, side: Proves, checks: Sequence[PromiseCheck]) -> Proved:
-    its = [check for check in checks if check.target == table and check.proves == side]
-    if not all(check.ok for check in its):
-        return "wrong"
-    against = {check.against for check in its}
-    return "log" if "log" in against else "ledger" if against else "no"

@@ -118,6 +118,13 @@ def keys_counted(cur: cursor, table: str) -> Any:
     return one(cur)
 
 
+def rows_of_target(cur: cursor, table: str, since: BatchesSince | None) -> int:
+    """Returns how many rows a table has, or the batches `since` have there."""
+    batches = list(since.batches) if since else None
+    cur.execute(sql.SQL(Q["rows_of_target"]).format(target=table_name(table)), {"batches": batches})
+    return int(one(cur).rows)
+
+
 def check_name(pipeline: Pipeline, target: Target, name: str) -> str:
     """Returns a check's name, with the table if there are several."""
     return f"{name}: {target.table}" if len(pipeline.targets) > 1 else name

@@ -214,3 +214,7 @@ where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %
 -- The offsets of a stretch that were rejected.
 select "offset" from lockstep.reject
 where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s
+
+-- name: rows_of_target
+-- How many rows a table has, or these batches have there.
+select count(*) as rows from {target} t where %(batches)s::bigint[] is null or t._batch = any(%(batches)s)

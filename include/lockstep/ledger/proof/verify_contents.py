@@ -8,7 +8,7 @@ from psycopg2 import sql
 
 from lockstep.core.pipeline.definition import Append, History
 from lockstep.core.pipeline.guarantees import Delivered
-from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.core.proof.verification import PromiseCheck, Share, Wrong
 from lockstep.ledger.feed.sends import trimmed_segments
 from lockstep.ledger.proof.verify import check_name
 from lockstep.ledger.queries import queries
@@ -47,7 +47,7 @@ def _of_target(
     cur: cursor, pipeline: Pipeline, target: Target, before: list[str], since: BatchesSince | None
 ) -> PromiseCheck:
     now = digests.digest_columns(cur, target.table)
-    types, compared, left_out, wrong = dict(now), 0, [*before], Wrong()
+    types, compared, others, left_out, wrong = dict(now), 0, 0, [*before], Wrong()
     if trimmed := trimmed_segments(cur, target.table):
         left_out.append(trimmed)
     for shape in shapes_of(cur, target.table):
@@ -58,6 +58,7 @@ def _of_target(
         held = tuple((name, type_) for name, type_ in shape.columns)
         other = [name for name, type_ in held if name not in types or not digests.hash_alike(type_, types[name])]
         if other:
+            others += segments
             if segments:
                 left_out.append(f"{segments} segments had another column {other[0]} of {target.table}")
             continue
@@ -76,6 +77,7 @@ def _of_target(
         target.table,
         told=f"{compared} segments by digest",
         left_out="; ".join(left_out),
+        share=Share(compared, compared + others, "segments"),
     )
 
 

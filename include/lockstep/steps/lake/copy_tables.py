@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lockstep.core.lake.files import OffsetSums, add_sums
 from lockstep.core.lake.iceberg import Iceberg, LakeCopy, lake_places
 from lockstep.core.lake.keyed import HeldRows, keyed_places
-from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.core.proof.verification import PromiseCheck, Share, Wrong
 from lockstep.ledger.lake import moves
 from lockstep.ledger.lake.of_tasks import expected_digests
 from lockstep.steps.lake.open_tables import foreign_state, load_table
@@ -123,7 +123,8 @@ def _as_written(
             wrong.add_of(batch_id, f"the rows of stream {stream_id} are not those that it committed; moved {who}")
     left_out = "; ".join(f"{count} segments had another column {name} of {table}" for name, count in gone.items())
     proves: Proves = "contents" if compared else "nothing"
-    return [wrong.check(AS_WRITTEN, proves, str(table), told=f"{compared} segments by digest", left_out=left_out)]
+    share, said = Share(compared, len(told), "segments"), f"{compared} segments by digest"
+    return [wrong.check(AS_WRITTEN, proves, str(table), told=said, left_out=left_out, share=share)]
 
 
 def _as_read_back(

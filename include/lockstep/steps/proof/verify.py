@@ -101,7 +101,9 @@ def verify(
         checks.append(lost_check(cur, view, streams))
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
-            checks += [replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams)]
+            checks += [
+                replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams, ever)
+            ]
         require_still_same(broker, view, (s.topic for s in streams), f"lockstep verify {pipeline.name} --deep")
         return checks
 
@@ -209,7 +211,7 @@ def _guards(cur: cursor) -> PromiseCheck:
     return wrong.check("the ledger's guards are as migrated")
 
 
-def _of_log(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
+def _of_log(log: Log, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
     target = log.pipeline.first
     if log.since and isinstance(target, Upsert | Windows):
         why = (
@@ -224,9 +226,9 @@ def _of_log(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
             deletes = target in log.folder.pipeline.tombstone_targets
             return upserted(log, target, streams, takes_tombstones=deletes)
         case Accumulate() as target:
-            return recomputed(log, target, streams)
+            return recomputed(log, target, streams, ever)
         case Windows() as target:
-            return recounted(log, target, streams)
+            return recounted(log, target, streams, ever)
 
 
 def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> None:

@@ -6,18 +6,20 @@ Each record has its rows or its reject, once, and the rows are what it decodes t
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.pipeline.definition import History
 from lockstep.core.proof.accounting import Digest
-from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Wrong
+from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Share, Wrong
 from lockstep.formats.second_reading import ROW
-from lockstep.ledger.batch.delivery import undelivered
+from lockstep.ledger.batch.delivery import recorded_segments, undelivered
 from lockstep.ledger.feed.sends import trimmed_batches
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.given_up import counts_of_streams
 from lockstep.ledger.proof.verify_erased import erased_offsets
+from lockstep.steps.proof.merged_rows import MergedRows
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
 from lockstep.targets.proof.versioned import other_moments
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lockstep.core.proof.given_up import OffsetCounts
-    from lockstep.core.proof.verification import Proves, Segment
+    from lockstep.core.proof.verification import Segment
     from lockstep.formats.second_reading import RereadRecord
     from lockstep.steps.proof.verify_log import Log
 
@@ -42,7 +44,19 @@ def appended(log: Log, streams: Sequence[Any]) -> list[PromiseCheck]:
         contents = _contents(log, stack)
         counts = counts_of_streams(log.cur, log.pipeline.name)
         checks = [_stream(log, stream, contents, counts.get(stream.stream_id)) for stream in streams]
-    return [*checks, contents.check(log.pipeline.first.table)]
+    there = _rows_there(log)
+    share = Share(contents.seen, there)
+    checks = [replace(check, share=share) if check.proves == "coordinates" else check for check in checks]
+    return [*checks, contents.check(log.pipeline.first.table, there)]
+
+
+def _rows_there(log: Log) -> int:
+    """Returns how many rows the target has, in the ledger's database, or by the ledger in another store."""
+    if not log.results:
+        return ledger.rows_of_target(log.cur, log.pipeline.first.table, log.since)
+    among = log.since.batches if log.since else None
+    recorded = recorded_segments(log.cur, log.pipeline.name)
+    return sum(segment.rows for segment in recorded if among is None or segment.batch_id in among)
 
 
 def _stream(log: Log, stream: Any, contents: _Contents, offsets: OffsetCounts | None) -> PromiseCheck:
@@ -63,7 +77,7 @@ def _stream(log: Log, stream: Any, contents: _Contents, offsets: OffsetCounts | 
     if len(trimmed) == len(readable):
         return PromiseCheck(name, ok=True, detail="nothing covered is still in the log", target=table, left_out=left)
     first = readable[0].from_offset
-    there, wrong, records = _Merge(_accounted(log, stream, first), first), Wrong(), 0
+    there, wrong, records = MergedRows(_accounted(log, stream, first), first), Wrong(), 0
     unread = {s.from_offset for s in segments if not log.holds(stream, s)}  # between what the archive holds
     looked_at = {s.from_offset for s in readable} | {offset for offset in unread if offset > first}
     for segment in [s for s in segments if s.from_offset in looked_at]:
@@ -76,10 +90,14 @@ def _stream(log: Log, stream: Any, contents: _Contents, offsets: OffsetCounts | 
             continue
         found = _Found(segment, erased.get(segment.batch_id, set()), has_one_row=log.folder.transform is None)
         for begin, until, chunk in log.chunks(stream, segment):
+            rows = 0
             for record in chunk:
                 found.offsets.append(record.offset)
-                found.take(record.offset, there.at(record.offset), wrong)
-            contents.compare(stream, segment, begin, until, chunk)
+                ordinals = there.at(record.offset)
+                found.take(record.offset, ordinals, wrong)
+                rows += len(ordinals) - ordinals.count(REJECT)
+            contents.seen += rows
+            contents.compare(stream, segment, begin, until, chunk, rows)
         there.pass_to(segment.until_offset)
         found.add_up(wrong)
         for stranger in there.strangers():
@@ -146,35 +164,6 @@ class _Found:
             wrong.add(f"batch {batch}: the log has {len(self.offsets)} records in {where}, not those delivered")
 
 
-class _Merge:
-    """A sorted stream of (offset, ordinal) that is asked for one offset after another."""
-
-    def __init__(self, there: Iterator[tuple[int, int]], begin: int) -> None:
-        self._there = (each for each in there if each[0] >= begin)
-        self._next = next(self._there, None)
-        self._strangers: list[int] = []
-
-    def at(self, offset: int) -> list[int]:
-        """Returns the ordinals that stand at the offset."""
-        self.pass_to(offset)
-        found = []
-        while self._next is not None and self._next[0] == offset:
-            found.append(self._next[1])
-            self._next = next(self._there, None)
-        return found
-
-    def pass_to(self, offset: int) -> None:
-        """Passes over offsets that nobody asked for. They are in the target and not in the log."""
-        while self._next is not None and self._next[0] < offset:
-            self._strangers.append(self._next[0])
-            self._next = next(self._there, None)
-
-    def strangers(self) -> list[int]:
-        """Returns the offsets that were passed over since the last call."""
-        found, self._strangers = self._strangers, []
-        return found
-
-
 def _contents(log: Log, stack: ExitStack) -> _Contents:
     pipeline = log.pipeline
     if log.undecodable:
@@ -200,11 +189,14 @@ class _Contents:
         self._reading = log.reading() if decoded else None
         self._why_not = why_not
         self._wrong = Wrong()
-        self._compared = self._unsure = 0
+        self.seen = 0  # rows of records that were read, and those of them whose values were compared
+        self._compared = self._rows = self._unsure = 0
         self._others: set[int] = set()
 
-    def compare(self, stream: Any, segment: Segment, begin: int, until: int, chunk: list[RereadRecord]) -> None:
-        """Decodes a chunk of a segment and compares it with the rows of its offsets."""
+    def compare(
+        self, stream: Any, segment: Segment, begin: int, until: int, chunk: list[RereadRecord], count: int
+    ) -> None:
+        """Decodes a chunk of a segment and compares it with the `count` rows of its offsets."""
         if self._decoded is None or self._reading is None:
             return
         if segment.definition not in self._log.alike:
@@ -224,10 +216,11 @@ class _Contents:
         self._decoded.changed(stream, segment, begin, until, self._wrong)
         other_moments(self._log.cur, self._log.pipeline.first, stream, segment.batch_id, chunk, self._wrong)
         self._compared += rows.num_rows
+        self._rows += count
         self._unsure += rows.num_rows - unsure
 
-    def check(self, table: str) -> PromiseCheck:
-        """Returns the check, with the numbers of compared and of other rows."""
+    def check(self, table: str, there: int) -> PromiseCheck:
+        """Returns the check, with the numbers of compared and of other rows, of the target's rows that are `there`."""
         if self._why_not:
             return PromiseCheck(
                 ROWS_MATCH_RECORDS,
@@ -242,5 +235,9 @@ class _Contents:
         if self._unsure:
             left.append(f"columns that parsers may read differently, in {self._unsure} records")
         told = f"{self._compared} records decoded again and compared"
-        proves: Proves = "contents" if self._compared else "nothing"
-        return self._wrong.check(ROWS_MATCH_RECORDS, proves, table, "log", told=told, left_out="; ".join(left))
+        if there > self.seen:
+            left.append(f"{there - self.seen} rows of records that the log no longer holds")
+        share = Share(self._rows, there, batch=min(self._others, default=None))
+        return self._wrong.check(
+            ROWS_MATCH_RECORDS, "contents", table, "log", told=told, left_out="; ".join(left), share=share
+        )

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.kafka.reading import record_headers, size_of
 from lockstep.core.errors import UnreadableHeaders
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.proof.verification import Share
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.inspect.archived_records import archived_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from psycopg2.extensions import connection, cursor
 
@@ -54,6 +55,14 @@ class Log:
         """Returns the segments of a stream to look at, in order. Counts are those of one target of several."""
         found = ledger.committed_segments(self.cur, stream.stream_id, target)
         return self.since.among(found) if self.since else found
+
+    def share_of(self, ever: Sequence[Any], compared: int, others: Collection[int]) -> Share:
+        """Returns how many segments of all streams, also of logs that are gone, these `compared` ones are.
+
+        `others` are the batches that another definition decoded.
+        """
+        of = sum(len(self.segments(stream)) for stream in ever)
+        return Share(compared, of, "segments", min(others, default=None))
 
     @property
     def undecodable(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +28,10 @@ KEYS_COUNT_RECORDS = "each key counts its records"
 TOTALS_MATCH_RECORDS = "each key's totals are those of its records"
 
 
-def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[PromiseCheck]:
+def recomputed(log: Log, target: Accumulate, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
     """Checks every segment that the log still holds from its beginning.
 
-    Compares counts, and the totals of whole numbers and decimals.
+    Compares counts, and the totals of whole numbers and decimals. `ever` are all streams, also of logs that are gone.
     """
     types = {column.name: column.type for column in log.pipeline.columns}
     if why := log.undecodable or _odd_key(target, types):
@@ -46,14 +45,15 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
     reading = log.reading()
     erased = [column for column in erased_columns(log.cur, log.pipeline.name) if column.column_name in target.key]
     miscounted, changed, segments, records = Wrong(), Wrong(), 0, 0
-    older = others = unsure = 0
+    older = unsure = 0
+    others: list[int] = []
     for stream in streams:
         for segment in log.segments(stream):
             if not log.holds(stream, segment):
                 older += 1
                 continue
             if segment.definition not in log.alike:
-                others += 1
+                others.append(segment.batch_id)
                 continue
             rows = _without_erased(log, erased, stream, _rows(log, reading, stream, segment))
             if any(f",{name}," in (row["Unsure"] or "") for row in rows for name in needed):
@@ -66,17 +66,19 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any]) -> list[Pro
             segments, records = segments + 1, records + len(rows)
     left = [f"total {total.name}" for total in target.totals if total not in totals]
     left += [f"{older} segments that the log no longer holds"] if older else []
-    left += [f"{others} segments that another definition decoded"] if others else []
+    left += [f"{len(others)} segments that another definition decoded"] if others else []
     left += [f"{unsure} segments of which parsers may read a record differently"] if unsure else []
     found: tuple[tuple[str, Proves, Wrong], ...] = (
         (KEYS_COUNT_RECORDS, "coordinates", miscounted),
         (TOTALS_MATCH_RECORDS, "contents", changed),
     )
     told = f"{records} records of {segments} segments"
-    checks = [
-        wrong.check(name, side, target.table, "log", told=told, left_out="; ".join(left)) for name, side, wrong in found
+    share = log.share_of(ever, segments, others)
+    out = "; ".join(left)
+    return [
+        wrong.check(name, side, target.table, "log", told=told, left_out=out, share=share)
+        for name, side, wrong in found
     ]
-    return checks if segments else [replace(check, proves="nothing") for check in checks]
 
 
 def _odd_key(target: Accumulate, types: Mapping[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lockstep.core.proof.verification import PromiseCheck, Wrong
+from lockstep.core.proof.verification import PromiseCheck, Share, Wrong
 from lockstep.formats.second_reading import DELETED, FILTERED, REJECTED
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.proof.verify_results import reading
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockstep.core.pipeline.targets import Upsert
-    from lockstep.core.proof.verification import Proves
     from lockstep.steps.proof.verify_log import Log
 
 KEYS_HAVE_NEWEST = "each key's newest record is its row"
@@ -54,9 +53,10 @@ def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombston
         if not log.results:
             mark_truncated(cur, pipeline.name, target, starts, wrong)
             newest.mark_erased(pipeline.name)
+        out = newest.left_out(starts)
         return [
-            _coordinates(gathered, starts, wrong),
-            _contents(gathered, may_change=may_change_rows(cur, target.table)),
+            _coordinates(gathered, starts, wrong, out),
+            _contents(gathered, out.rows, may_change=may_change_rows(cur, target.table)),
         ]
 
 
@@ -102,29 +102,31 @@ class _Gathered:
         return [pc.match_substring(unsure, f",{name},") for name in self._needed]
 
 
-def _coordinates(gathered: _Gathered, starts: dict[int, int], wrong: Wrong) -> PromiseCheck:
+def _coordinates(gathered: _Gathered, starts: dict[int, int], wrong: Wrong, out: Any) -> PromiseCheck:
     places = gathered.newest.misplaced(starts, wrong)
-    out = gathered.newest.left_out(starts)
     left = [f"{out.of_others} rows of streams that this log does not hold"] if out.of_others else []
     left += [f"{out.older} rows of records that the log no longer holds"] if out.older else []
     told = f"{gathered.newest.counts().keys} keys of {gathered.records} records"
+    share = Share(out.rows - out.of_others - out.older, out.rows)
     check = wrong.check(
-        KEYS_HAVE_NEWEST, "coordinates", gathered.target.table, "log", told=told, left_out="; ".join(left)
+        KEYS_HAVE_NEWEST, "coordinates", gathered.target.table, "log", told=told, left_out="; ".join(left), share=share
     )
     return replace(check, batches=gathered.batches_at(places))
 
 
-def _contents(gathered: _Gathered, *, may_change: bool) -> PromiseCheck:
+def _contents(gathered: _Gathered, rows: int, *, may_change: bool) -> PromiseCheck:
     table, counts, wrong = gathered.target.table, gathered.newest.counts(), Wrong()
     if may_change:
         why = f"a trigger or a rule of {table} may change rows"
         return PromiseCheck(ROWS_MATCH_NEWEST, ok=True, detail=f"not compared: {why}", target=table, left_out=why)
     places = gathered.newest.changed(wrong)
-    others = counts.keys - counts.comparable
-    left = f"{others} keys whose newest record another definition decoded" if others else ""
-    told = f"{counts.comparable} rows compared with their records"
-    proves: Proves = "contents" if counts.comparable or not counts.keys else "nothing"
-    check = wrong.check(ROWS_MATCH_NEWEST, proves, table, "log", told=told, left_out=left)
+    others, rest = counts.keys - counts.comparable, gathered.newest.comparable_rows()
+    compared = rest.compared
+    left = [f"{others} keys whose newest record another definition decoded"] if others else []
+    left += [f"{rows - others - compared} rows without a record here"] if rows > others + compared else []
+    share = Share(compared, rows, batch=rest.batch)
+    told = f"{compared} of {rows} rows compared with their records"
+    check = wrong.check(ROWS_MATCH_NEWEST, "contents", table, "log", told=told, left_out="; ".join(left), share=share)
     return replace(check, batches=gathered.batches_at(places))
 
 

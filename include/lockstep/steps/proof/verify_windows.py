@@ -6,7 +6,6 @@ Decodes the records again, and places them in windows. The watermarks of their b
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lockstep.core.pipeline.targets import Windows
-    from lockstep.core.proof.verification import Proves, Segment
+    from lockstep.core.proof.verification import Proves, Segment, Share
     from lockstep.core.windows.event_time import EventTime
     from lockstep.steps.proof.verify_log import Log
 
@@ -39,8 +38,11 @@ FOREIGN_SEGMENTS = "segments that another definition decoded"
 UNSURE_SEGMENTS = "segments of which parsers may read a record differently"
 
 
-def recounted(log: Log, target: Windows, streams: Sequence[Any]) -> list[PromiseCheck]:
-    """Checks every segment that the log still holds, and the row of each window of which all segments were read."""
+def recounted(log: Log, target: Windows, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
+    """Checks every segment that the log still holds, and the row of each window of which all segments were read.
+
+    `ever` are all streams, also of logs that are gone.
+    """
     event_time = log.pipeline.event_time
     if event_time is None or log.undecodable:
         why = log.undecodable or "the pipeline has no event time"
@@ -50,7 +52,8 @@ def recounted(log: Log, target: Windows, streams: Sequence[Any]) -> list[Promise
     reread = _Reread(log, target, event_time, recount)
     for stream in streams:
         reread.read(stream)
-    checks = _checks(target, recount, reread)
+    share = log.share_of(ever, reread.segments, reread.foreign)
+    checks = _checks(target, recount, reread, share)
     recount.drop()
     return checks
 
@@ -61,6 +64,7 @@ class _Reread:
     def __init__(self, log: Log, target: Windows, event_time: EventTime, recount: Recount) -> None:
         self.segments = 0
         self.left_out: Counter[str] = Counter()
+        self.foreign: list[int] = []  # batches
         self.wrong = Wrong()
         self._log = log
         self._kind = target.window
@@ -80,6 +84,7 @@ class _Reread:
                 self.left_out[OLDER_SEGMENTS] += 1
             elif segment.definition not in self._log.alike or lateness is None:
                 self.left_out[FOREIGN_SEGMENTS] += 1
+                self.foreign.append(segment.batch_id)
             elif self._is_read(stream, segment, lateness):
                 self._recount.keep(stream.stream_id, segment)
                 self.segments += 1
@@ -142,7 +147,7 @@ def _lateness(document: Mapping[str, Any], target: Windows, event_time: EventTim
     return parse_duration(its, "target.lateness") if its else None
 
 
-def _checks(target: Windows, recount: Recount, reread: _Reread) -> list[PromiseCheck]:
+def _checks(target: Windows, recount: Recount, reread: _Reread, share: Share) -> list[PromiseCheck]:
     counts = recount.counts()
     miscounted, changed, late, rows = recount.miscounted(), recount.changed(), recount.late(), recount.rows()
     miscounted.join(reread.wrong)
@@ -155,8 +160,7 @@ def _checks(target: Windows, recount: Recount, reread: _Reread) -> list[PromiseC
         (TOTALS_OF_RECORDS, "contents", changed, told, left),
         (ROWS_OF_RECORDS, "contents", rows, f"{counts.whole} windows and keys", of_rows),
     ]
-    checks = [
-        wrong.check(name, side, target.table, "log", told=said, left_out="; ".join(out))
+    return [
+        wrong.check(name, side, target.table, "log", told=said, left_out="; ".join(out), share=share)
         for name, side, wrong, said, out in found
     ]
-    return checks if reread.segments else [replace(check, proves="nothing") for check in checks]

@@ -156,14 +156,11 @@ class Newest:
 
     def misplaced(self, starts: Mapping[int, int], wrong: Wrong) -> list[tuple[int, int]]:
         """Adds the keys whose row is missing, of another record, put in by hand, or doubled. Returns their records."""
-        statement = self._made(
-            "misplaced_keys",
-            same_key=each_name("t.{0} = n.{0}", self._target.key, " and "),
-            shown_keys=each_name("coalesce(n.{0}, t.{0})", self._target.key),
-        )
-        self._cur.execute(
-            statement, _log(starts) | {"ordered": self._target.order_by is not None, "first": MOST_NAMED_ERRORS}
-        )
+        same_key = each_name("t.{0} = n.{0}", self._target.key, " and ")
+        shown_keys = each_name("coalesce(n.{0}, t.{0})", self._target.key)
+        statement = self._made("misplaced_keys", same_key=same_key, shown_keys=shown_keys)
+        facts = {"ordered": self._target.order_by is not None, "first": MOST_NAMED_ERRORS}
+        self._cur.execute(statement, _log(starts) | facts)
         return _add(every(self._cur), wrong)
 
     def changed(self, wrong: Wrong) -> list[tuple[int, int]]:
@@ -180,8 +177,14 @@ class Newest:
         return _add(every(self._cur), wrong)
 
     def left_out(self, starts: Mapping[int, int]) -> Any:
-        """Returns how many rows are of streams outside this log, and how many of records below its start."""
+        """Counts the rows: those of streams outside this log, those of records below its start, and all."""
         self._cur.execute(self._made("left_out_rows"), _log(starts))
+        return one(self._cur)
+
+    def comparable_rows(self) -> Any:
+        """Counts the rows whose values are comparable, and finds the oldest batch with others."""
+        same_key = each_name("t.{0} = e.{0}", self._target.key, " and ")
+        self._cur.execute(self._made("comparable_rows", same_key=same_key))
         return one(self._cur)
 
     def drop(self) -> None:

@@ -104,9 +104,16 @@ order by 1 limit %(first)s
 
 -- name: left_out_rows
 -- Rows of the target that the readable log says nothing about: older ones, and those of other pipelines.
-select count(*) filter (where r.stream_id is null) as of_others, count(*) filter (where t._offset < r.log_start) as older
+select count(*) filter (where r.stream_id is null) as of_others, count(*) filter (where t._offset < r.log_start) as older,
+    count(*) as rows
 from {target} t
 left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, log_start) on r.stream_id = t._stream
+
+-- name: comparable_rows
+-- Rows of a key's newest record whose values can be compared with it, and the oldest batch whose values cannot.
+select count(*) filter (where e."Comparable") as compared, min(t._batch) filter (where not e."Comparable") as batch
+from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
+where not e._deleted and not e."Erased"
 
 -- name: changed_keys
 -- Rows of a key's newest record that are not what it decodes to.
