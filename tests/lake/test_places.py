@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from uuid import uuid4
 
 import pytest
 
@@ -11,6 +12,8 @@ from lockstep.adapters.iceberg.folder import settle
 from lockstep.adapters.iceberg.schema import make_table
 from lockstep.adapters.iceberg.store import configured_lake, lake_place
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.addresses import CHARACTERS_OF_A_FILE, MOST_CHARACTERS, address_of_table
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import parse_columns
 from support.fakes.hollow_store import hollow_store
 
@@ -58,3 +61,27 @@ def test_keys_that_were_written_anew_are_the_login_from_then_on(tmp_path, monkey
     file.unlink()
     with pytest.raises(Refusal, match="neither a JSON object nor the path of a file that can be read"):
         configured_lake()
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "why"),
+    [
+        ("file:///srv/per%20cent", "has a %, which readers"),
+        ("s3://bucket/per%20cent", "has a %, which readers"),
+        ("file:///srv/lake#1", "has a #, which readers"),
+        ("file:///srv/lake?1", r"has a \?, which readers"),
+        (f"file:///srv/{'l' * 900}", "has 925 characters, and at most 900 are taken"),
+    ],
+    ids=["an-escape", "an-escape-in-a-bucket", "a-fragment", "a-query", "too-long"],
+)
+def test_an_address_that_will_not_do_is_refused_before_a_table_is_made(warehouse, why):
+    with pytest.raises(Refusal, match=why) as no:
+        address_of_table("drill", warehouse, Iceberg("sales.orders"))
+    assert no.value.next_command == "set LOCKSTEP_LAKE to another address, then lockstep migrate drill"
+
+
+def test_the_longest_address_leaves_room_for_the_names_of_metadata_files():
+    warehouse = f"file:///{'l' * (MOST_CHARACTERS - CHARACTERS_OF_A_FILE - len('file:////sales/orders'))}"
+    address = address_of_table("drill", f"{warehouse}/", Iceberg("sales.orders"))
+    longest = f"/metadata/{2**31:05}-{uuid4()}.metadata.json"
+    assert len(address + longest) <= MOST_CHARACTERS

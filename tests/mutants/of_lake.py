@@ -19,6 +19,7 @@ OTHERS = ("other-number", "other-staged", "other-lake", "fewer-in-file", "other-
 ALONE = f"{CONSTRAINTS}test_offsets_with_pointer_refuses_what_the_committer_moves_alone"
 BETWEEN = "tests/lake/test_columns_between.py::"
 CHANGED = f"{BETWEEN}test_columns_that_change_between_read_and_commit_refuse_the_batch_by_name"
+PLACES = "tests/lake/test_places.py::"
 
 MUTANTS: list[Mutant] = [
     one(
@@ -232,6 +233,20 @@ MUTANTS: list[Mutant] = [
         "it would stand in the table's metadata, for each reader",
         (f"{SETTLED}test_an_address_with_a_login_is_refused_and_not_repeated",),
         Edit("adapters/iceberg/store.py", "and parts.netloc and bare:", "and parts.netloc:"),
+        long=True,
+    ),
+    one(
+        "an address of the lake may hold an escape",
+        "the table's metadata would be in one folder, and its data in another",
+        f"{PLACES}test_an_address_that_will_not_do_is_refused_before_a_table_is_made[an-escape]",
+        Edit("core/lake/addresses.py", 'READ_DIFFERENTLY = "%?#"', 'READ_DIFFERENTLY = "?#"'),
+        long=True,
+    ),
+    one(
+        "an address of the lake may be of any length",
+        "the catalog's column would refuse it, in the database's words",
+        f"{PLACES}test_the_longest_address_leaves_room_for_the_names_of_metadata_files",
+        Edit("core/lake/addresses.py", "CHARACTERS_OF_A_FILE = 100", "CHARACTERS_OF_A_FILE = 60"),
         long=True,
     ),
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import OWNER, PLANNER, READER, snapshot, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.addresses import LAKE, address_of_table
 from lockstep.core.lake.iceberg import CATALOG, lake_places
 from lockstep.core.pipeline.columns import staged_column
 from lockstep.core.staging import STAGING_SCHEMA
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.staging import AttemptId
-
-LAKE = "LOCKSTEP_LAKE"
 
 
 def open_tables(
@@ -126,7 +125,7 @@ def make_tables(conn: connection, pipeline: Pipeline, warehouse: str, columns: S
                 next_command=f"set {LAKE} to file:///PATH or s3://BUCKET/PREFIX, then lockstep migrate {pipeline.name}",
             )
         lake_place(warehouse)
-        address = make_table(f"{warehouse.rstrip('/')}/{table.namespace}/{table.name}", columns[place])
+        address = make_table(address_of_table(pipeline.name, warehouse, table), columns[place])
         with transaction(conn, OWNER) as cur:
             moves.make_pointer(cur, table, address)
         made.append(str(table))
