@@ -8,6 +8,7 @@ EVENT_TIME = "ledger/migrations/0043_event_time.sql"
 CONSTRAINTS = "tests/windows/test_constraints_of_windows.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 JUDGING = "tests/windows/test_judging.py::"
+STEPPED = "ledger/migrations/0084_clock_stepped_back.sql"
 FOLDING = "ledger/migrations/0045_folding.sql"
 ERASED = "ledger/migrations/0047_late_and_erased.sql"
 BY_THE_SET = "ledger/migrations/0056_windows_by_the_set.sql"
@@ -74,10 +75,18 @@ MUTANTS = [
     unasked(
         "not_ahead_of_clock",
         "one record with a fast clock would close every window",
-        "if greatest(new.seen, new.idle_at) > clock_timestamp() then",
+        "if risen > clock_timestamp() then",
         "if false then",
         0,
         1,
+        file=STEPPED,
+    ),
+    one(
+        "what a partition came to is asked for again after a step of the clock",
+        "no window would be shown until the clock has caught up",
+        (f"{EMITS}test_a_clock_that_was_stepped_back_ends_no_emit",),
+        Edit(STEPPED, "case when new.seen is distinct from old.seen then new.seen end", "new.seen"),
+        long=True,
     ),
     unasked(
         "judged_by_plan",

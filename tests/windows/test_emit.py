@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,7 +19,9 @@ from lockstep.steps.changes.decisions import pause, unpause
 from lockstep.steps.changes.forget import forget, remember
 from lockstep.steps.windows import emit as step
 from simulation.acts import ME
+from simulation.scene import COMMITTED
 from support.oracles.folded import not_folded
+from windows.conftest import NOON
 
 SETS = "select kind, seq, changes from lockstep.change_set where target = 'public.house' order by change_set_id"
 WRITTEN = "select xmin::text from lockstep.event_time union all select xmin::text from lockstep.feed"
@@ -38,6 +41,50 @@ def test_e7_a_silent_partition_holds_time_no_longer_than_idle_and_delay(timed):
     assert scene.emit() == {"public.house": 4}  # the last windows of a topic that falls silent come out, too
     assert 15 <= seconds_to_now(scene) < 60
     assert scene.violations() == []
+
+
+def test_a_clock_that_was_stepped_back_ends_no_emit(timed, postgres):
+    scene = timed(idle="5 seconds")
+    for partition in range(3):
+        scene.put(partition, 0, 100)
+    scene.done()
+    ahead = (
+        "set session_replication_role = replica; update lockstep.stream_time set seen = now() + '1 hour' returning 1"
+    )
+    with closing(psycopg2.connect(postgres, dbname=scene.dsn.rpartition("/")[2])) as conn, conn, conn.cursor() as cur:
+        cur.execute(ahead)  # as the clock said then
+    scene.put(0, 200)
+    scene.done()
+
+    assert scene.emit()["public.house"] > 0
+    assert scene.violations() == []
+
+
+def test_a_clock_that_is_stepped_back_between_plan_and_commit_refuses_no_batch(timed, postgres):
+    scene = timed(idle="5 seconds")
+    now = (datetime.now(UTC) - NOON).total_seconds()
+    scene.put(0, now + 1800)
+    planned = scene.plan()
+    later = "set session_replication_role = replica; update lockstep.batch set planned_at = now() + '1 hour'"
+    with closing(psycopg2.connect(postgres, dbname=scene.dsn.rpartition("/")[2])) as conn, conn, conn.cursor() as cur:
+        cur.execute(later)  # as the clock said then
+
+    assert scene.on(planned) == COMMITTED
+    assert scene.ask("select seen <= now() from lockstep.stream_time where seen is not null") == [(True,)]
+
+
+def test_a_refusal_of_the_database_to_raise_the_watermark_is_one_line(timed):
+    scene = timed(idle="5 seconds")
+    scene.put(0, 0, 100)
+    scene.done()
+    assert scene.ask(
+        "alter table lockstep.stream_time add constraint never_idle check (idle_at is null) not valid; select 1"
+    )
+
+    with pytest.raises(Refusal, match="the watermark does not rise: refused by never_idle") as no:
+        scene.emit()
+
+    assert no.value.next_command == "lockstep doctor"
 
 
 def test_without_idle_a_silent_partition_holds_time(timed):

@@ -207,11 +207,12 @@ where ({moment} >= {earliest} and {moment} < {latest}) is not true order by 1, 4
 select count(*) as rows, count(*) filter (where {late}) as late from {windowed} t where {moment} >= {earliest} and {moment} < {latest}
 
 -- name: see
--- The newest events of each stream that had happened when the batch was planned. Without a row, a record's own time counts.
+-- The newest events of each stream that had happened when the batch was planned. Without a row, a record's own time counts. Where
+-- the clock was stepped back meanwhile, a stream has come to its time of now.
 with found as (
     select u.stream_id, case when n.stream_id is not null then n.moment
         when u.max_timestamp <= b.planned_at then u.max_timestamp end as moment
     from lockstep.result u join lockstep.batch b using (batch_id) left join newest_event n using (stream_id)
     where u.batch_id = %(batch_id)s and u.token = %(token)s)
-update lockstep.stream_time m set seen = f.moment from found f
-where m.stream_id = f.stream_id and f.moment > coalesce(m.seen, '-infinity')
+update lockstep.stream_time m set seen = least(f.moment, clock_timestamp()) from found f
+where m.stream_id = f.stream_id and least(f.moment, clock_timestamp()) > coalesce(m.seen, '-infinity')

@@ -79,7 +79,8 @@ def _raise(
     at_end: tuple[LogView, Mapping[TopicPartition, int]] | None,
 ) -> None:
     """Raises the watermark. A stream is idle if its position was the log's very end at that time, on the same log (T7)."""
-    with transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
+    refused = f"{pipeline.name}: the watermark does not rise: refused"
+    with _refused_by(refused, "lockstep doctor"), transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
         streams = times.lock_open_streams(cur, pipeline.name)
         times.open_times(cur, pipeline.name)
         if at_end is not None:
@@ -98,23 +99,21 @@ def _raise(
 
 
 @contextmanager
-def _refused_by(pipeline: Pipeline, target: Windows) -> Iterator[None]:
-    """Turns the database's refusal of a window's row into one line that names table and constraint."""
+def _refused_by(what: str, next_command: str) -> Iterator[None]:
+    """Turns the database's refusal into one line that begins with `what` and names the constraint."""
     try:
         with server_refusals():
             yield
     except StatementRefused as refused:
-        raise Refusal(
-            f"{pipeline.name}: {target.table} refuses windows that are due{refused.by_constraint}: {refused.logged}",
-            next_command=f"lockstep verify {pipeline.name}",
-        ) from None
+        raise Refusal(f"{what}{refused.by_constraint}: {refused.logged}", next_command=next_command) from None
 
 
 def _show(conn: connection, pipeline: Pipeline, target: Windows) -> int:
     """Shows the due windows of a target, so many a transaction, the oldest first."""
-    shown = 0
+    shown, refused = 0, f"{pipeline.name}: {target.table} refuses windows that are due"
+    look = f"lockstep verify {pipeline.name}"
     while True:
-        with _refused_by(pipeline, target), transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
+        with _refused_by(refused, look), transaction(conn, COMMITTER, lock_seconds=EMIT_LOCK_SECONDS) as cur:
             lock_target(cur, target.table)
             found = 0
             if has_due(cur, pipeline.name, target.table):
