@@ -5,6 +5,10 @@ create or replace function guard_stream_time() returns trigger
 declare
     risen timestamptz := greatest(new.seen, new.idle_at);
 begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
     if tg_op = 'UPDATE' then
         if (new.stream_id, new.opened_with) is distinct from (old.stream_id, old.opened_with)
                 or coalesce(new.seen, '-infinity') < coalesce(old.seen, '-infinity')
