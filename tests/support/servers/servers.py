@@ -103,6 +103,8 @@ class Servers:
         self.home = home
         self.keep = keep
         self.in_memory = in_memory
+        self.admin: Any = None
+        self._server: postgres.Server | None = None
 
     def join(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -110,6 +112,8 @@ class Servers:
             self._mark().touch()
 
     def leave(self) -> None:
+        if self.admin:
+            self.admin.close()
         with self._alone():
             self._mark().unlink(missing_ok=True)
             if self.keep or list(self.home.glob("user-*")):
@@ -141,11 +145,11 @@ class Servers:
     @contextmanager
     def database(self, name: str, like: str = f"template {TEMPLATE} strategy file_copy") -> Iterator[str]:
         """Yields the DSN of a fresh, migrated database: a copy of the template, dropped after the block."""
-        server = self.migrated()
-        with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-            admin.autocommit = True
-            admin.cursor().execute(f"create database {name} owner lockstep {like}")
-            yield re.sub(r"/\w+$", f"/{name}", server.dsn)
+        statement = f"create database {name} owner lockstep {like}"
+        if self._server is None or not self._ran(statement):
+            self._server = self.migrated()
+            self._as_superuser(statement)
+        yield re.sub(r"/\w+$", f"/{name}", self._server.dsn)
         self.drop(name)
 
     @contextmanager
@@ -167,9 +171,26 @@ class Servers:
 
     def drop(self, name: str) -> None:
         """Drops a database, even if sessions are connected to it."""
-        with closing(psycopg2.connect(self.postgres().superuser_dsn)) as admin:
-            admin.autocommit = True
-            admin.cursor().execute(f"drop database if exists {name} with (force)")
+        statement = f"drop database if exists {name} with (force)"
+        if not self._ran(statement):
+            self._as_superuser(statement)
+
+    def _as_superuser(self, statement: str) -> None:
+        """Runs a statement in a new session, which stays open: each login costs a tenth of a database."""
+        self.admin = psycopg2.connect(self.postgres().superuser_dsn)
+        self.admin.autocommit = True
+        self.admin.cursor().execute(statement)
+
+    def _ran(self, statement: str) -> bool:
+        """Returns False if no session is left to run the statement in, or no template to copy."""
+        if self.admin is None or self.admin.closed:
+            return False
+        try:
+            self.admin.cursor().execute(statement)
+        except (psycopg2.OperationalError, psycopg2.InterfaceError, psycopg2.errors.InvalidCatalogName):
+            self.admin.close()
+            return False
+        return True
 
     def _postgres(self) -> postgres.Server:  # type: ignore[name-defined]
         home = self.home / "postgres"
