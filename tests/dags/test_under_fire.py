@@ -68,7 +68,9 @@ class Metrics:
 
 @pytest.fixture(scope="module")
 def metrics():
-    return Metrics()
+    made = Metrics()
+    yield made
+    made.door.close()
 
 
 @pytest.fixture(scope="module")

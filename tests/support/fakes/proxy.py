@@ -37,7 +37,8 @@ class Proxy:
         self._passed = 0
         self._loop = asyncio.new_event_loop()
         self._released = asyncio.Event()
-        threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
         self._server = self._run(asyncio.start_server(self._meet, "127.0.0.1", 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
 
@@ -69,9 +70,12 @@ class Proxy:
         self._arm("bytes", more, do)
 
     def close(self) -> None:
+        """Ends every connection and the loop. What is left open is found by the collector within another test."""
         self._run(self._set("cut"))
-        self._loop.call_soon_threadsafe(self._server.close)
+        self._run(self._ended())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
 
     def _arm(self, kind: str, what: bytes | int, do: str) -> None:
         self.struck.clear()
@@ -81,6 +85,13 @@ class Proxy:
 
     def _run(self, work):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _ended(self) -> None:
+        self._server.close()
+        self._released.set()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:  # their connections are cut
+            await asyncio.wait(others, timeout=5)
 
     async def _set(self, mode: str) -> None:
         self.mode = mode
