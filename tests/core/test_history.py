@@ -31,10 +31,7 @@ def by_hand(clear_number: int = 0, **form: Any) -> HistoryRun:
         (backfill(1), ("replay", "fill"), "a run that was cleared is a replay, and what was never read is filled"),
         (backfill(1, action="fill"), ("fill",), "the form has the last word"),
         (backfill(action="replay"), ("replay",), "the first time, too"),
-        (backfill(reprocess_behavior="none"), ("fill",), "the run is new, and nobody asks for a replay"),
-        (backfill(reprocess_behavior="failed"), ("fill",), "no run has failed: Airflow clears one that has"),
         (backfill(1, reprocess_behavior="failed"), ("replay", "fill"), "the run has failed, and was cleared"),
-        (backfill(reprocess_behavior="completed"), ("replay", "fill"), "what the live DAG has covered, without a run"),
         (backfill(reprocess_behavior="completed", action="fill"), ("fill",), "the conf has the last word"),
         (by_hand(action="fill", reprocess_behavior="completed"), ("fill",), "it is no backfill's run"),
         (
@@ -51,6 +48,15 @@ def by_hand(clear_number: int = 0, **form: Any) -> HistoryRun:
 )
 def test_a_run_asks_for_lanes(run, lanes, why):
     assert read_form(run).lanes == lanes, why
+
+
+def test_a_first_run_replays_what_is_covered_if_its_backfill_reprocesses_completed_runs():
+    assert read_form(backfill(reprocess_behavior="completed")).lanes == ("replay", "fill")
+
+
+def test_a_first_run_only_fills_if_its_backfill_makes_no_run_again_or_failed_ones():
+    for behavior in ("none", "failed"):
+        assert read_form(backfill(reprocess_behavior=behavior)).lanes == ("fill",)
 
 
 def test_a_backfills_bounds_are_its_interval_and_a_forms_are_times_or_offsets_in_utc():

@@ -243,9 +243,10 @@ def test_a_paused_pipeline_is_neither_rehearsed_nor_done_and_says_who_paused_it(
 def test_a_skip_is_done_once_for_a_run_however_often_its_task_is_tried(here, produce):
     here.plan()
     run = Run(here, action="skip", reason="r")
-    assert len(run.decide()) == 3
+    assert (len(run.decide()), run.changed) == (3, True)
     produce(here.drill.topic, [("k", json.dumps({"id": "new", "n": 1}))])
     assert run.decide() == ["drill: this run has skipped already; another skip is another run"]
+    assert not run.changed, "a task that is cleared is skipped"
     here.drain()
     assert [row[0] for row in rows(here)] == ["new"]
     assert here.drill.ask("select distinct detail ->> 'run' from lockstep.decision") == [("manual__1",)]
@@ -264,7 +265,9 @@ def test_a_loss_is_shown_with_position_and_log_start_and_accepted_once(here):
     assert (row["position"], row["log_start"], row["until_offset"]) == (0, 4, 4)
     history.approve(here.at.conn, here.folder, history.Approval(run.asked, "alice", None), run.person("bob"))
     assert "is recorded as lost; the position is 4" in run.decide()[0]
+    assert run.changed
     assert "was accepted as lost already" in run.decide()[0]
+    assert not run.changed
     kinds = here.drill.ask("select kind, who from lockstep.decision where kind <> 'abandon' order by decision_id")
     assert kinds == [("approve", "bob@drill_history"), ("accept-loss", "ada@drill_history")]
 

@@ -7,11 +7,39 @@ from mutants.mutant import Edit, one
 COUNTS = "tests/core/test_approval.py::test_an_approval_counts_or_says_why_not"
 RECORDED = "tests/dags/test_recorded_approval.py::"
 NOT_COUNTED = f"{RECORDED}test_an_approval_that_does_not_count_is_recorded_as_refused"
+LISTENER = "tests/dags/test_backfill_listener.py::test_a_run_of_a_backfill_has_its_behavior_beside_what_it_was_given"
+FORM = "tests/core/test_history.py::test_"
 HISTORY = "tests/kafka/test_history.py::"
 APPROVAL = "core/changes/approval.py"
 ASKED = "airflow/history/asked.py"
 
 MUTANTS = [
+    # Which runs replay.
+    one(
+        "the first backfill that reprocesses completed runs only fills",
+        "a day that the live DAG has covered would be green, and nothing would be replayed",
+        f"{FORM}a_first_run_replays_what_is_covered_if_its_backfill_reprocesses_completed_runs",
+        Edit(
+            "core/planning/history.py",
+            "run.reprocess == Reprocess.COMPLETED or run.clear_number",
+            "run.clear_number",
+        ),
+        long=True,
+    ),
+    one(
+        "every first run of a backfill replays",
+        "nobody has asked for a replay",
+        f"{FORM}a_first_run_only_fills_if_its_backfill_makes_no_run_again_or_failed_ones",
+        Edit("core/planning/history.py", "run.reprocess == Reprocess.COMPLETED or", "run.reprocess or"),
+        long=True,
+    ),
+    one(
+        "the scheduler writes no behavior",
+        "a run would not know what its backfill asks for",
+        tuple(f"{LISTENER}[{behavior}]" for behavior in ("none", "failed", "completed")),
+        Edit("adapters/airflow/backfills.py", "if approve is not None and", "if approve is None and"),
+        long=True,
+    ),
     # Who may approve.
     one(
         "the asker approves",

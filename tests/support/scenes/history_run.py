@@ -55,9 +55,12 @@ class Run:
         )
         return history.open_approved(self.here.at, self.here.folder, self.person())
 
-    def decide(self):
+    def decide(self) -> list[str]:
+        """Takes the decision, and returns what a task logs. `changed` then says if it has changed anything."""
         here = self.here
-        return history.decide_history(here.at, here.folder.pipeline, self.asked, self.person(), datetime.now(UTC)).lines
+        done = history.decide_history(here.at, here.folder.pipeline, self.asked, self.person(), datetime.now(UTC))
+        self.changed = done.changed
+        return done.lines
 
     def shown(self):
         return history.run_requests(self.here.at.conn, "drill", self.person(), preview=True)

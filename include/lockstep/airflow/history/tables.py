@@ -45,4 +45,4 @@ def apply_approved(at: Context, folder: PipelineFolder, asked: RequestForm, pers
     lines = [f"{name}: {each}" for each in done.statements] or [f"{name}: nothing to do; {done.by} ran {done.digest}"]
     if done.statements:
         lines.append(f"append these lines to {name}/target.sql, so that a new database gets the same table")
-    return Decided(lines, bool(done.statements))
+    return Decided(lines, done.changed)
