@@ -129,7 +129,7 @@ def _spark(root: Path) -> Image:
     home = root / "opt/spark"
     (home / "work").mkdir(parents=True)
     for part in Path(pyspark.__file__).parent.iterdir():
-        if part.name in {"bin", "sbin", "jars"}:
+        if part.name in {"bin", "jars", "python", "sbin"}:
             (home / part.name).symlink_to(part)
     return Image(root, {"PATH": f"{_java(root)}:{PATH}", "SPARK_HOME": "/opt/spark"}, (), "/opt/spark/work")
 
