@@ -19,7 +19,7 @@ from support.containers.machine import why_not
 from support.containers.stack import Stack
 from support.servers.scheduled import OVER, wait_for
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.server, pytest.mark.timeout(3600)]
 PAGE = (CHECKOUT / "docs" / "containers.md").read_text()
 # The lines of the page that call the command line, without the part that calls Compose.
 LINES = re.findall(r"^    docker compose run --rm lockstep ([^#\n]+?) *(?:#.*)?$", PAGE, flags=re.MULTILINE)
@@ -82,7 +82,12 @@ def test_the_lines_of_the_page_produce_commit_and_verify(stack, api):
         api.unpause(dag)
 
     for dag in DAGS:
-        wait_for(lambda dag=dag: [run for run in api.runs(dag) if run["state"] in OVER], f"a run of {dag} is over", 600)
+        wait_for(
+            lambda dag=dag: [run for run in api.runs(dag) if run["state"] in OVER], f"a run of {dag} is over", 1200
+        )
         assert {run["state"] for run in api.runs(dag) if run["state"] in OVER} == {"success"}
-    for line in asked:
-        assert "orders" in stack.run("lockstep", *line.split())
+    status, verified = (stack.run("lockstep", *line.split()) for line in asked)
+    assert sum(int(number) for number in re.findall(r"^ +orders\.v1-\d +(\d+)", status, flags=re.MULTILINE)) == 50_000
+    assert "keys of 50000 records" in verified, verified
+    assert "orders: every check holds." in verified, verified
+    assert "50000 records decoded again" in stack.run("lockstep", "verify", "clicks", "--deep")
