@@ -7,6 +7,7 @@ import json
 import resource
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -19,6 +20,7 @@ from lockstep.formats.avro.schemas import Schemas
 from support.fakes.registry import a_record, a_registry
 
 OPTIONS = {"max.retries": 0, "timeout": 2, "retries.max.wait.ms": 1_000}
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}
 LARGE = b'{"schema": "' + b" " * (12 * MOST_ANSWER) + b'"}'
 
 
@@ -54,10 +56,10 @@ def test_an_answer_that_is_too_large_ends_early_and_blames_the_registry(server, 
     )  # kB; the whole would be 200 MB and more
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+@pytest.mark.parametrize("encoding", COMPRESSIONS)
 def test_a_compressed_answer_is_read(server, encoding):
     text = json.dumps({"schema": json.dumps(a_record(("id", "string")))}).encode()
-    body = {"gzip": gzip.compress, "deflate": zlib.compress, "identity": bytes}[encoding](text)
+    body = COMPRESSIONS[encoding](text)
     server.odd = answering(body, encoding)
     assert '"R"' in Schemas(registry_of(server.url, OPTIONS, str)).writer(1)[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from simulation.test_newest_of_a_key import by_key, put, wrote
 if TYPE_CHECKING:
     from simulation.world import World
 
-PLACES = {
+PLACES: dict[str, Any] = {
     "per batch": partial(Scene, kind="keyed"),
     "per partition": partial(Scene, kind="keyed", guarantee=PerPartition()),
     "lake": partial(SceneInBoth, kind="keyed"),

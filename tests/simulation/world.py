@@ -260,7 +260,7 @@ class World(Acts):
 
     def _engine(self) -> RememberedEngine:
         here = self._worker and self._worker.is_here
-        engine = self._worker.engine if here else RememberedEngine(self.folder, self.log, self.dsn)  # type: ignore[union-attr]
+        engine = self._worker.engine if here else RememberedEngine(self.folder, self.log, self.dsn)
         engine.refuses = self.refuses
         return engine.renew(self.factor, self.seed)
 

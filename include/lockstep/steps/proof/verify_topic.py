@@ -76,7 +76,7 @@ def look_at_topics(conn: connection, broker: Broker, pipeline: Pipeline, *, deep
 
 
 def _with_markers(broker: Broker, topic: str) -> TopicView:
-    """Returns the topic as soon as each transaction of the first look has ended, or as it is when time is up.
+    """Returns the topic once each transaction of the first look has ended, or as it is when time is up.
 
     Readers of committed records see nothing behind an open transaction, not even what a relay has committed.
     """
