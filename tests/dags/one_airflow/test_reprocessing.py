@@ -34,7 +34,10 @@ class Covered(History):
         return number
 
     def closed(self, number: int) -> None:
-        """Waits for the runs, and ends the backfill. Airflow itself looks each half minute if one is over."""
+        """Waits for the runs, and ends the backfill. Airflow itself looks each half minute if one is over.
+
+        It starts no run again, also none that is cleared, that belongs to a backfill which was ended this way.
+        """
         wait_for(lambda: not self.going_on(), f"the runs are over: {self.states()}", LONG)
         assert set(self.states().values()) <= {"success"}, self.states()
         if not self.api.call("GET", f"backfills/{number}")["completed_at"]:
@@ -93,8 +96,9 @@ def test_covered_hours_are_replayed_by_completed_at_once_and_by_failed_where_the
     assert past.clears() == {0: 0, 1: 0}, "a run that was no failure is not made again"
     assert (past.batches_of_rows(), past.lanes()) == (first, {"fill": 1})
 
-    run_id = past.reprocessed("completed", 2)
+    past.backfilled(past.reprocess("completed", 2))
 
+    run_id = past.run_of(2)
     assert past.tasks(run_id)["work"] == "success"
     assert "reprocess behavior completed" in past.said(run_id)
     assert past.lanes() == {"fill": 1, "replay": 1}
