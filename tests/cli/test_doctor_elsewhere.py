@@ -93,10 +93,15 @@ def test_a_transaction_pooler_is_told(lockstep, server, servers):
 
     run: list[Said] = []
     pooler = Pooler(server.port, "lockstep", "lockstep")
-    through = pooled(f"host=127.0.0.1 port={pooler.port} user=lockstep dbname=lockstep")
+    address = f"host=127.0.0.1 port={pooler.port} user=lockstep dbname=lockstep"
+    through = pooled(address)
+    with closing(psycopg2.connect(address)) as conn, conn, conn.cursor() as cur:
+        cur.execute("select current_setting('search_path'), current_setting('idle_in_transaction_session_timeout')")
+        left = cur.fetchone()
     pooler.close()
 
     assert (through, pooled(server.dsn)) == ("problem", None)
+    assert left == ('"$user", public', "0")  # another application finds no setting of ours
     assert [said.code for said in run] == [1, 0]
     assert "a pooler that gives a session another connection for each transaction" in run[0].err
     assert "Next: set pool_mode to session there" in run[0].err

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import socket
 import tempfile
+import threading
 import time
 from contextlib import closing, suppress
 from pathlib import Path
 
+import psycopg2
 import pytest
 from psycopg2.extensions import parse_dsn
 
 import lockstep
-from lockstep.adapters.postgres import connect
+from lockstep.adapters.connection.opened import open_stager
+from lockstep.adapters.connection.poolers import POOLED_BY_SESSION
+from lockstep.adapters.postgres import connect, connect_as_is
 from lockstep.core.errors import Refusal
 from lockstep.dev.servers import cluster, ports, processes
 from lockstep.dev.servers.postgres import Mode
@@ -67,6 +72,7 @@ def pooled(database, tmp_path):
             time.sleep(0.05)
         raise AssertionError((tmp_path / f"{mode}.log").read_text())
 
+    POOLED_BY_SESSION.clear()
     yield start
     for process in made:
         processes.stop_process(process, Mode.IMMEDIATE.value, patience=10)
@@ -79,6 +85,49 @@ def test_a_pooler_in_transaction_mode_is_refused_at_once(pooled):
     with pytest.raises(Refusal, match="gives a session another connection for each transaction") as refused:
         connect(dsn)
     assert str(refused.value.next_command) == "set pool_mode to session there, or LOCKSTEP_DSN to Postgres itself"
+
+
+def test_a_refused_pooler_keeps_no_setting_of_ours_for_another_application(pooled):
+    dsn = pooled("transaction")
+    settings = "select current_setting('search_path'), current_setting('idle_in_transaction_session_timeout')"
+    with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(settings)
+        before = cur.fetchone()
+
+    with pytest.raises(Refusal):
+        connect(dsn)
+    connect_as_is(dsn).close()
+    with pytest.raises(Refusal):
+        open_stager(dsn)
+
+    for _ in range(10):
+        with closing(psycopg2.connect(dsn)) as conn, conn, conn.cursor() as cur:
+            cur.execute(settings)
+            assert cur.fetchone() == before
+
+
+def test_a_busy_pooler_in_transaction_mode_is_never_taken_for_one_in_session_mode(pooled):
+    dsn, is_over = pooled("transaction"), threading.Event()
+
+    def other_application(seed: int) -> None:
+        pick = random.Random(seed)  # noqa: S311 - traffic
+        with closing(psycopg2.connect(dsn)) as conn, conn.cursor() as cur:
+            conn.autocommit = True
+            while not is_over.is_set():
+                cur.execute("select pg_sleep(%s)", (pick.random() * 0.02,))
+
+    others = [threading.Thread(target=other_application, args=(seed,)) for seed in range(20)]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(40):
+            with pytest.raises(Refusal, match="another connection for each transaction"):
+                connect(dsn)
+            assert dsn not in POOLED_BY_SESSION
+    finally:
+        is_over.set()
+        for other in others:
+            other.join()
 
 
 @pytest.mark.parametrize("reader", ["here", "spark"])

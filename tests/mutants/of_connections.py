@@ -72,7 +72,18 @@ MUTANTS = [
         "a pooler in transaction mode is taken",
         "what a session sets would be another session's",
         "tests/cli/test_doctor_elsewhere.py::test_a_transaction_pooler_is_told",
-        Edit("adapters/postgres.py", "    if first != again or first == other:", "    if first != again:"),
+        Edit("adapters/connection/poolers.py", "    if first != again or first == other:", "    if first != again:"),
+        long=True,
+    ),
+    one(
+        "a pooler is looked for when the session is set",
+        "another application would find our settings in its session",
+        "tests/cli/test_doctor_elsewhere.py::test_a_transaction_pooler_is_told",
+        Edit(
+            "adapters/postgres.py",
+            "        _require_own_backend(conn, dsn, place)\n        _assert_promises(conn, place)\n",
+            "        _assert_promises(conn, place)\n        _require_own_backend(conn, dsn, place)\n",
+        ),
         long=True,
     ),
     one(

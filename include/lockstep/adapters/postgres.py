@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from psycopg2.extras import NamedTupleCursor
 
 from lockstep.adapters.connection.dsn import CONNECT_SECONDS, SILENT_SECONDS, parts_and_command, patience
 from lockstep.adapters.connection.opened import EXACT_VALUES, open_connection
+from lockstep.adapters.connection.poolers import has_own_backend
 from lockstep.adapters.connection.roles import granted
 from lockstep.adapters.os_user import OS_USER_SETTING, os_user
 from lockstep.adapters.postgres_words import first_line, last_line, without_secrets
@@ -34,7 +35,8 @@ TARGETS_ROLE = "lockstep_targets"
 DEFAULT_LOCK_SECONDS = 10.0
 IDLE_SECONDS = 5.0  # a session that idles in a transaction for so long loses the transaction and its locks
 HARMLESS = ("NOTICE", "INFO", "LOG", "DEBUG")  # a trigger may say these at COMMIT. A warning is the server's own.
-POOLED_BY_SESSION: set[str] = set()  # addresses of poolers that give each connection a backend of its own
+OWN_PATH = "set search_path = pg_catalog, pg_temp"
+OWN_PATH_LOCAL = "pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)"
 UNBOUNDED = ("statement_timeout", "transaction_timeout", "idle_session_timeout")  # waits for locks are bounded instead
 
 
@@ -55,9 +57,10 @@ def connect(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLACE) ->
 
     Raises `Unreachable` if Postgres is away or a standby, and `Refusal` if it could lose commits or read old rows.
     """
-    conn = connect_as_is(dsn, name=name, place=place)
+    conn = _opened(dsn, name, place)
     try:
-        _assert_promises(conn, dsn, place)
+        _require_own_backend(conn, dsn, place)
+        _assert_promises(conn, place)
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         conn.close()
         raise Unreachable(f"{place.called} went away: {last_line(error)}", next_command=place.next_command) from None
@@ -72,6 +75,18 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLA
 
     Raises `Unreachable` if Postgres is away, and `Refusal` if the DSN cannot be read. Neither repeats a secret.
     """
+    conn = _opened(dsn, name, place)
+    try:
+        if has_own_backend(conn, dsn, open_connection):
+            with conn, conn.cursor() as cur:
+                cur.execute(OWN_PATH)
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        conn.close()
+        raise Unreachable(f"{place.called} went away: {last_line(error)}", next_command=place.next_command) from None
+    return conn
+
+
+def _opened(dsn: str, name: str, place: Place) -> connection:
     try:
         parts, _ = parts_and_command(dsn)
     except psycopg2.ProgrammingError:
@@ -88,9 +103,6 @@ def connect_as_is(dsn: str, *, name: str = "lockstep", place: Place = LEDGER_PLA
             **patience("keepalives_"),
             tcp_user_timeout=SILENT_SECONDS * 1000,
         )
-        # Otherwise a function in another schema of the path would be called if it fits better than Postgres's own.
-        with conn, conn.cursor() as cur:
-            cur.execute("set search_path = pg_catalog, pg_temp")
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise Unreachable(
             f"{place.called} does not answer: {without_secrets(error, parts)}", next_command=place.next_command
@@ -110,11 +122,14 @@ def transaction(
     """
     try:
         with conn, conn.cursor() as cur:
-            # In one statement, because each statement is a round trip to the database.
-            become = "set_config('role', %(role)s, true), " if role is not None else ""
+            # In one statement, because each statement is a round trip to the database. The path is set again for a session
+            # through a pooler that shares backends: there `doctor` alone looks, and sets nothing for the session.
+            become = "pg_catalog.set_config('role', %(role)s, true), " if role is not None else ""
             patience = {"lock": f"{int(lock_seconds * 1000)}ms", "role": role}
             with granted(cur, role, place.called, place.variable):
-                cur.execute(f"select {become}set_config('lock_timeout', %(lock)s, true)", patience)
+                cur.execute(
+                    f"select {become}{OWN_PATH_LOCAL}, pg_catalog.set_config('lock_timeout', %(lock)s, true)", patience
+                )
             yield cur
             conn.notices.clear()
         for notice in conn.notices:
@@ -156,41 +171,22 @@ def snapshot(conn: connection, role: str | None) -> Iterator[Any]:
             conn.isolation_level = None
 
 
-def backends_of(conn: connection, dsn: str, place: Place = LEDGER_PLACE) -> tuple[int, int, int]:
-    """Returns the backend of this connection, the same again, and that of another connection asked in between.
-
-    A pooler that shares backends answers both connections alike, or this one with two.
-    """
-
-    def backend(of: connection) -> int:
-        with transaction(of, None, place=place) as cur:
-            cur.execute("select pg_backend_pid()")
-            return int(cur.fetchone()[0])
-
-    with closing(connect_as_is(dsn, name="lockstep pooler", place=place)) as other:
-        first, theirs = backend(conn), backend(other)
-        return first, backend(conn), theirs
-
-
 def _require_own_backend(conn: connection, dsn: str, place: Place) -> None:
-    """Refuses a pooler that shares backends between sessions. Asks once for each address of this process."""
-    if dsn in POOLED_BY_SESSION:
-        return
-    first, again, other = backends_of(conn, dsn, place)
-    if first != again or first == other:
+    """Refuses a pooler that shares backends between sessions. Nothing is set before, so that nothing is left there."""
+    if not has_own_backend(conn, dsn, open_connection):
         raise Refusal(
             f"{place.called} is behind a pooler that gives a session another connection for each transaction: settings, "
             "and the connections that the ledger records, would be another session's",
             next_command=f"set pool_mode to session there, or {place.variable} to Postgres itself",
         )
-    POOLED_BY_SESSION.add(dsn)
 
 
-def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
+def _assert_promises(conn: connection, place: Place) -> None:
     with conn, conn.cursor() as cur:
         # Few statements, because each is a round trip. Compiling a statement costs more than the longest of ours.
+        # A function in another schema of the path would be called if it fits better than Postgres's own.
         idle = f"set idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000:.0f}"
-        cur.execute("; ".join((*EXACT_VALUES, "set jit = off", idle)))
+        cur.execute("; ".join((OWN_PATH, *EXACT_VALUES, "set jit = off", idle)))
         values = patience("tcp_keepalives_") | {LEDGER_VERSION_SETTING: ledger_version(), OS_USER_SETTING: os_user()}
         # A server knows only some of the unbounded ones, by its version. A login's own limit would cancel each long
         # commit again.
@@ -204,7 +200,7 @@ def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
             "select current_setting('synchronous_commit') as durable,"
             " current_setting('default_transaction_isolation') as isolation,"
             " current_setting('session_replication_role') as replication_role,"
-            " current_setting('transaction_read_only') as read_only, pg_is_in_recovery() as standby, pg_backend_pid() as pid,"
+            " current_setting('transaction_read_only') as read_only, pg_is_in_recovery() as standby,"
             " current_setting('server_encoding') as encoding"
         )
         found: Any = cur.fetchone()
@@ -221,8 +217,6 @@ def _assert_promises(conn: connection, dsn: str, place: Place) -> None:
             f"{place.called} is read-only for this login: default_transaction_read_only is on",
             next_command=f"set default_transaction_read_only to off, or {place.variable} to the primary",
         )
-    if found.pid != conn.info.backend_pid:  # a pooler gives out numbers of its own
-        _require_own_backend(conn, dsn, place)
     if found.durable not in {"on", "remote_apply"}:
         raise Refusal(
             f"synchronous_commit is {found.durable}: acknowledged commits could be lost; set it to on for this login",

@@ -11,6 +11,8 @@ from psycopg2.extras import register_default_json, register_default_jsonb
 
 from lockstep.adapters.connection.dsn import parts_and_command, patience
 from lockstep.adapters.connection.password import PASSWORDS
+from lockstep.adapters.connection.poolers import has_own_backend
+from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -73,12 +75,25 @@ def _fraction(text: str) -> float | str:
 
 
 def open_stager(dsn: str) -> connection:
-    """Connects for a `staging_dsn`, as the stager or as an executor. The session ends what its client has left."""
+    """Connects for a `staging_dsn`, as the stager or as an executor. The session ends what its client has left.
+
+    Raises `Refusal` behind a pooler that shares backends between sessions.
+    """
     conn = open_connection(dsn)
     try:
+        _require_own_backend(conn, dsn)
         with conn, conn.cursor() as cur:
             cur.execute(AS_STAGER)
     except BaseException:
         conn.close()
         raise
     return conn
+
+
+def _require_own_backend(conn: connection, dsn: str) -> None:
+    if not has_own_backend(conn, dsn, open_connection):
+        raise Refusal(
+            "the database that tasks write to is behind a pooler that gives a session another connection for each "
+            "transaction: its role and its limits would be another session's",
+            next_command="set pool_mode to session there, or the executors' address to Postgres itself",
+        )

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.postgres import backends_of, transaction
+from lockstep.adapters.connection.opened import open_connection
+from lockstep.adapters.connection.poolers import backends_of
+from lockstep.adapters.postgres import transaction
 from lockstep.core.health.database_findings import Backends, DatabaseFacts, Room, Setting
 from lockstep.core.health.findings import Check
 from lockstep.core.health.ledger_findings import LedgerFacts, TargetFacts
@@ -65,7 +67,7 @@ def database_facts(conn: connection, dsn: str) -> DatabaseFacts:
         version=server.version,
         settings=settings,
         standby=server.standby,
-        backends=Backends(conn.info.backend_pid, *backends_of(conn, dsn)),
+        backends=Backends(conn.info.backend_pid, *backends_of(conn, lambda: open_connection(dsn))),
         room=room,
         longest_idle=None if idle is None else timedelta(seconds=idle),
     )
