@@ -127,7 +127,8 @@ def test_verify_proves_what_it_can_without_a_folder(lockstep, gone):
     ended(lockstep)
     said = lockstep("verify", "drill", "--json")
     assert said.code == 0, said
-    assert said.document["proved"] == [{"target": "public.drill", "coordinates": "ledger", "contents": "ledger"}]
+    sides = {"target": "public.drill", "coordinates": "ledger", "contents": "ledger"}
+    assert said.document["proved"] == [sides | {"coordinates_part": None, "contents_part": None}]
     checks = {each["name"]: each for each in said.document["checks"]}
     assert checks["rows are all there"]["ok"]
     assert checks["no other pipeline writes the table"]["detail"] == "public.drill was given free and has no owner"

@@ -55,9 +55,10 @@ def test_the_document_of_verify_has_fixed_fields(lockstep, here):
         "next_command",
     ]
     assert (document["pipeline"], document["ok"], document["deep"]) == ("drill", False, True)
-    assert document["proved"] == [{"target": "public.drill", "coordinates": "log", "contents": "wrong"}]
+    sides = {"target": "public.drill", "coordinates": "log", "contents": "wrong"}
+    assert document["proved"] == [sides | {"coordinates_part": None, "contents_part": None}]
     assert document["not_compared"] == []
-    fields = {"name", "ok", "detail", "proves", "target", "against", "left_out", "batches"}
+    fields = {"name", "ok", "detail", "proves", "target", "against", "left_out", "batches", "share"}
     assert all(set(check) == fields for check in document["checks"])
     failed = [check for check in document["checks"] if not check["ok"]]
     assert {(c["proves"], c["against"], c["target"]) for c in failed} == {

@@ -152,8 +152,13 @@ class Wrong:
         left_out: str = "",
         share: Share | None = None,
     ) -> PromiseCheck:
-        """Returns the check that has found these errors. `told` is its detail if there are none."""
+        """Returns the check that has found these errors. `told` is its detail if there are none.
+
+        It proves nothing if it compared none of the rows that are there.
+        """
         detail = str(self) if self.count else told
+        if share and share.of and not (share.compared or self.count):
+            proves = "nothing"
         return PromiseCheck(name, not self.count, detail, proves, target, against, left_out, self.batches, share)
 
     def __str__(self) -> str:
