@@ -277,4 +277,11 @@ MUTANTS = [
         Drop("drop trigger shown_with_commit on lockstep.hidden_batch"),
         long=True,
     ),
+    one(
+        "hidden rows of an abandoned batch are cleared behind the first target alone",
+        "the next batch would fail with a duplicate key, until somebody runs reap",
+        "tests/simulation/test_written_once.py::test_rows_of_an_abandoned_batch_are_cleared_behind_a_second_target",
+        Edit("targets/written_once.py", "for target in pipeline.targets if", "for target in pipeline.targets[:1] if"),
+        long=True,
+    ),
 ]

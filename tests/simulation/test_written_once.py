@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from lockstep.core.pipeline.definition import Append
 from simulation import machine
 from simulation.alone import alone
 from simulation.onlooker import Onlooker
+from simulation.scene import COMMITTED, Scene, told
 from simulation.storm import WRITTEN_ONCE, storm
 from simulation.world import World
 from support.scenes.drill import ask
@@ -44,3 +47,23 @@ def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_pa
 @pytest.mark.timeout(7200)
 def test_whatever_happens_in_whatever_order_every_promise_holds(database):
     alone(machine.run, database, kind="once", examples=60, steps=50)
+
+
+def test_rows_of_an_abandoned_batch_are_cleared_behind_a_second_target(database, tmp_path):
+    scene = Scene(database, tmp_path, kind="once")
+    scene.log.produce(0, 20)
+    scene.staged(scene.plan())
+    scene.abandon()
+    assert scene.ask("select count(*) from public.house_rows") == [(20,)]
+    scene.ask("""reset role; create table public.house_second (like public.house_rows including all);
+        alter table public.house_second owner to lockstep_targets;
+        grant select, insert, delete on public.house_second to lockstep_committer, lockstep_reader, lockstep_owner;
+        select 1""")
+    targets = (Append("public.house_second"), Append("public.house"))
+    scene.pipeline = replace(scene.pipeline, target=targets)
+    scene.folder = replace(scene.folder, pipeline=scene.pipeline)
+
+    assert told(lambda: scene.run(take_over=True)) == COMMITTED
+
+    assert scene.ask("select count(*), count(distinct _offset) from public.house") == [(20, 20)]
+    scene.end()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockstep.core.pipeline.definition import PerBatch
+from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.violations import needs_staging
 from lockstep.core.states import Lane
 from lockstep.ledger.admin.shown_view import of_rows, rows_behind
@@ -33,14 +34,14 @@ Q = queries("lockstep.targets", "written_once")
 class WayOfRows:
     """The way of a batch's rows: once, into `rows_table`, or by way of staging if that is None. Says why.
 
-    `hidden_in` is the table in which an older attempt has hidden the batch. `left_in` is one that may hold rows of lost
-    attempts at its offsets. `parts_of` is a table by batch that tasks make parts of.
+    `hidden_in` is the table in which an older attempt has hidden the batch. `left_in` are those that may hold rows of lost
+    attempts at its offsets, behind whichever target. `parts_of` is a table by batch that tasks make parts of.
     """
 
     rows_table: str | None
     because: str
     hidden_in: str | None
-    left_in: str | None
+    left_in: tuple[str, ...]
     parts_of: str | None = None
 
 
@@ -63,16 +64,28 @@ def way_of_rows(
     pipeline = folder.pipeline
     can_hide = may_hide and isinstance(pipeline.guarantee, PerBatch) and is_appended(pipeline.first)
     rows_table = rows_behind(cur, pipeline.first.table) if can_hide else None
+    left_in = _left_in(cur, pipeline, before)
     if rows_table is None:
         may_part = may_hide and before is None
         parts_of, because = way_of_parts(cur, folder, columns, batch_id, ranges, why) if may_part else (None, "")
-        return WayOfRows(None, because, before, before, parts_of)
-    left_in = rows_table if before is None and holds_abandoned(cur, rows_table) else before
+        return WayOfRows(None, because, before, left_in, parts_of)
     staged = why or _why_staged(folder) or _why_not_now(cur, pipeline, rows_table, columns, batch_id)
     if staged:
         return WayOfRows(None, f"rows are staged for {rows_table}: {staged}", before, left_in)
     because = f"rows are written once, into {rows_table}, and shown by the commit"
     return WayOfRows(rows_table, because, before, left_in)
+
+
+def _left_in(cur: cursor, pipeline: Pipeline, before: str | None) -> tuple[str, ...]:
+    """Returns the tables that may hold hidden rows of a lost attempt or an abandoned batch, in a fixed order.
+
+    An earlier definition may have had another first target, or another guarantee.
+    """
+    if isinstance(pipeline.guarantee, Delivered):
+        return () if before is None else (before,)
+    behind = (rows_behind(cur, target.table) for target in pipeline.targets if is_appended(target))
+    found = {rows for rows in behind if rows is not None and holds_abandoned(cur, rows)}
+    return tuple(sorted(found | ({before} if before else set())))
 
 
 def _why_staged(folder: PipelineFolder) -> str:

@@ -45,16 +45,17 @@ def why_staged(at: Context) -> str:
     return "the login of executors stages alone" if at.stager_dsn else ""
 
 
-def clear_older(at: Context, attempt: AttemptId, rows_table: str | None) -> None:
-    """Deletes what attempts before this one have copied of the batch's offsets, if any has.
+def clear_older(at: Context, attempt: AttemptId, rows_tables: Sequence[str]) -> None:
+    """Deletes what attempts before this one have copied of the batch's offsets into these tables.
 
     They are fenced out, and those of abandoned batches are over. They copy no more.
     """
-    if rows_table is None:
+    if not rows_tables:
         return
     with transaction(at.conn, PARTITION_ROLE) as cur:
         ranges.require_newest_of_range(cur, attempt)
-        hidden.clear(cur, attempt.batch_id, rows_table)
+        for rows_table in rows_tables:
+            hidden.clear(cur, attempt.batch_id, rows_table)
         reach("land.cleared")
 
 
