@@ -16,16 +16,18 @@ from support.scenes.undone import roles_that_may, undone
 DOCUMENT = """insert into lockstep.definition (definition_hash, pipeline, document, code_version) values ('d1', 'orders',
     '{"target": [{"table": "public.o"}, {"table": "lockstep.sales.orders"}, {"table": "lockstep.sales.lines"}]}', '1')
     returning 1"""
-TABLE = """insert into lockstep_lake.iceberg_tables values ('lockstep', 'sales', '{name}', '{name}/0', null, 'TABLE')
+TABLE = """insert into lockstep_lake.iceberg_tables values ('lockstep', 'sales', '{name}', 'l/{name}/metadata/0', null, 'TABLE')
     returning 1"""
-PREFIX = "insert into lockstep.lake_prefix (batch_id, token, place, location) values (%(b)s, %(t)s, {place}, 'data');"
+PREFIX = """insert into lockstep.lake_prefix (batch_id, token, place, location)
+    select %(b)s, %(t)s, {place}, format('l/%%s/data/lockstep/%%s.%%s', (array['orders', 'lines'])[{place}], %(b)s, %(t)s);"""
 FILE = """insert into lockstep.lake_file (batch_id, token, place, path, rows, bytes, streams)
     values (%(b)s, %(t)s, {place}, '{path}', 1, 1, '{{}}');"""
 MOVED = """insert into lockstep.lake_commit (batch_id, token, place, catalog, namespace, name, table_uuid, before, after,
         snapshot_id, added_files, removed_files, rewritten_files)
-    values (%(b)s, %(t)s, {place}, 'lockstep', 'sales', '{name}', gen_random_uuid(), '{name}/0', '{name}/1', 1, 1, 0, 0);"""
+    values (%(b)s, %(t)s, {place}, 'lockstep', 'sales', '{name}', gen_random_uuid(),
+        'l/{name}/metadata/0', 'l/{name}/metadata/1', 1, 1, 0, 0);"""
 MOVE = """update lockstep_lake.iceberg_tables set previous_metadata_location = metadata_location,
-    metadata_location = '{name}/1' where table_name = '{name}';"""
+    metadata_location = 'l/{name}/metadata/1' where table_name = '{name}';"""
 BOTH = ((1, "orders"), (2, "lines"))
 
 
@@ -68,7 +70,7 @@ def committed(lake, before: str, role: str = OWNER) -> list[tuple]:
 
 def test_offsets_and_both_pointers_move_in_one_transaction(lake):
     moves = committed(lake, "".join(whole(*each) for each in BOTH), COMMITTER)
-    assert moves == [(name, f"{name}/0", f"{name}/1", COMMITTER, True) for _, name in BOTH]
+    assert moves == [(name, f"l/{name}/metadata/0", f"l/{name}/metadata/1", COMMITTER, True) for _, name in BOTH]
 
 
 # constraint → what comes before the rows of the commit
@@ -110,11 +112,12 @@ def test_offsets_with_pointer_refuses_what_the_committer_moves_alone(lake, befor
 
 UUID = "11111111-1111-1111-1111-111111111111"
 STEP = f"""insert into lockstep.lake_upkeep (commit_uuid, catalog, namespace, name, step, before, prefix)
-    values ('{UUID}', 'lockstep', 'sales', 'orders', 'merge', 'orders/0', 'data');"""
+    values ('{UUID}', 'lockstep', 'sales', 'orders', 'merge', 'l/orders/metadata/0', 'l/orders/data/lockstep/upkeep.{UUID}');"""
 ENDED = f"update lockstep.lake_upkeep set ended_at = clock_timestamp() where commit_uuid = '{UUID}';"
 SWEPT = f"update lockstep.lake_upkeep set swept_at = clock_timestamp() where commit_uuid = '{UUID}';"
 DECIDED = f"""insert into lockstep.decision (pipeline, kind, who, why, detail) values ('orders', 'upkeep', 'me', 'upkeep',
-    '{{"step": "merge", "table": "lockstep.sales.orders", "before": "orders/0", "after": "orders/{UUID}"}}');"""
+    '{{"step": "merge", "table": "lockstep.sales.orders", "before": "l/orders/metadata/0",
+    "after": "l/orders/metadata/{UUID}"}}');"""
 KEPT = MOVE.format(name="orders").replace("/1", f"/{UUID}")
 
 
@@ -123,7 +126,7 @@ def test_the_committer_moves_a_pointer_beside_its_decision_of_upkeep(lake):
     with undone(ledger.conn, COMMITTER) as cur:
         cur.execute(STEP + ENDED + DECIDED + KEPT, known)
         cur.execute("select after, role from lockstep.lake_pointer order by id desc limit 1")
-        assert tuple(cur.fetchone()) == (f"orders/{UUID}", COMMITTER)
+        assert tuple(cur.fetchone()) == (f"l/orders/metadata/{UUID}", COMMITTER)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +137,10 @@ def test_the_committer_moves_a_pointer_beside_its_decision_of_upkeep(lake):
         STEP + DECIDED + KEPT,
         STEP + ENDED + SWEPT + DECIDED + KEPT,
         STEP + ENDED + DECIDED.replace("sales.orders", "sales.lines") + KEPT,
-        STEP + ENDED + DECIDED.replace("orders/0", "orders/9") + KEPT,
-        STEP + ENDED + DECIDED.replace(f"orders/{UUID}", "orders/8") + KEPT,
+        STEP + ENDED + DECIDED.replace("orders/metadata/0", "orders/metadata/9") + KEPT,
+        STEP + ENDED + DECIDED.replace(f"metadata/{UUID}", "metadata/8") + KEPT,
         STEP + ENDED + DECIDED.replace("'upkeep',", "'pause',", 1) + KEPT,
-        STEP.replace("'orders', 'merge'", "'lines', 'merge'") + ENDED + DECIDED + KEPT,
+        STEP.replace("'orders', 'merge'", "'lines', 'merge'").replace("l/orders", "l/lines") + ENDED + DECIDED + KEPT,
     ],
     ids=[
         "undecided",
@@ -186,11 +189,19 @@ REFUSED = [
     ("one_row_a_lake_file", TWICE),
     ("upkeep_ends_once", STEP + ENDED + ENDED.replace("clock_timestamp()", "null")),
     ("swept_when_ended", STEP + SWEPT),
+    ("own_folder", PREFIX.format(place=1).replace("/data/lockstep/", "/data/")),
+    ("own_folder", PREFIX.format(place=1) + "update lockstep.lake_prefix set location = 'l/lines' where place = 1"),
+    ("own_folder", STEP.replace("l/orders/data", "l/lines/data")),
+    (
+        "own_folder",
+        PREFIX.format(place=1) + "insert into lockstep.lake_prepared (commit_uuid, batch_id, token, place, before)"
+        f" values ('{UUID}', %(b)s, %(t)s, 1, 'l/lines/metadata/0')",
+    ),
     ("upkeep_is_told", DECIDED.replace('"before"', '"earlier"')),
 ]
 
 
-@pytest.mark.parametrize(("name", "statement"), REFUSED, ids=[name for name, _ in REFUSED])
+@pytest.mark.parametrize(("name", "statement"), REFUSED, ids=[f"{name}-{n}" for n, (name, _) in enumerate(REFUSED)])
 def test_a_constraint_of_the_lake_refuses_by_itself(lake, name, statement):
     ledger, known = lake
     with pytest.raises(psycopg2.Error) as refused, undone(ledger.conn, OWNER) as cur:

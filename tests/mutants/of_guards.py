@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, one
 DEFINERS = "tests/ledger/test_definers.py::"
 BORROWS = "ledger/migrations/0082_nobody_borrows_triggers.sql"
 
+FOLDERS = "tests/lake/test_own_folders.py::"
 GIVEN_UP = "tests/ledger/test_given_up.py::"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
 
@@ -93,6 +94,61 @@ MUTANTS = [
         "records that can still be read would count as lost",
         "tests/cli/test_verify.py::test_a_loss_that_the_log_still_holds_is_named",
         Edit("steps/proof/verify.py", "        checks.append(lost_check(cur, view, streams))\n", ""),
+        long=True,
+    ),
+    one(
+        "own_folder dropped from lake_prefix",
+        "one row of a stager's would lead whoever deletes files to any folder",
+        (
+            f"{FOLDERS}test_the_database_refuses_a_folder_that_is_not_the_attempts_own[another folder]",
+            f"{FOLDERS}test_the_database_refuses_a_folder_that_is_not_the_attempts_own[another attempt's]",
+        ),
+        Drop("drop trigger own_folder on lockstep.lake_prefix"),
+        long=True,
+    ),
+    one(
+        "reap deletes where the ledger says",
+        "a row from before the guard would delete the files of any folder",
+        f"{FOLDERS}test_without_the_databases_guard_reap_deletes_nothing_there[another folder]",
+        Edit(
+            "steps/lake/sweep.py",
+            "return not row.folder or row.location == prefix_of(row.folder, row.batch_id, row.token)",
+            "return True",
+        ),
+        Edit("adapters/iceberg/folder.py", "    require_below(address, folder)\n    if (path", "    if (path"),
+        Edit("adapters/iceberg/folder.py", "if not real.is_relative_to(top) or real == top:", "if not real:"),
+        long=True,
+    ),
+    one(
+        "a link leads out of the table",
+        "files of another folder would be deleted through it",
+        f"{FOLDERS}test_a_folder_that_a_link_leads_out_of_the_table_is_left_alone",
+        Edit("adapters/iceberg/folder.py", "if not real.is_relative_to(top) or real == top:", "if not real:"),
+        long=True,
+    ),
+    one(
+        "gone_by_decision: a file goes without a decision",
+        "a committer could have any file of a table deleted",
+        f"{FOLDERS}test_a_file_outside_of_the_table_is_not_named_as_gone",
+        Drop("drop trigger own_folder on lockstep.lake_gone"),
+        long=True,
+    ),
+    one(
+        "archived_below_its_place dropped",
+        "a path of the archive would lead out of it",
+        f"{FOLDERS}test_the_database_refuses_a_path_that_leaves_the_archive[/srv/a.parquet]",
+        Drop("alter table lockstep.archived drop constraint archived_below_its_place"),
+        long=True,
+    ),
+    one(
+        "an archive removes what its paths lead to",
+        "a file of somebody else's would be removed",
+        f"{FOLDERS}test_an_archives_path_that_leaves_its_place_is_neither_read_nor_removed[../victim/kept.txt]",
+        Edit(
+            "adapters/archive/store.py",
+            'if not is_below(f"/archive/{path}", "/archive") or not place.parent.resolve().is_relative_to(folder.resolve()):',
+            "if not place:",
+        ),
         long=True,
     ),
 ]

@@ -6,11 +6,12 @@ import re
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from lockstep.adapters.archive.disk import put_whole
 from lockstep.core.errors import Refusal, Unreachable
+from lockstep.core.lake.within import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ class ArchiveStore:
         """Copies a local file to this path. It is there as a whole, or not at all."""
         with self._answers(path):
             if self._folder is not None:
-                place = self._folder / path
+                place = self._local(path)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 put_whole(local, place, place.with_name(place.name + UNFINISHED))
                 return
@@ -56,7 +57,7 @@ class ArchiveStore:
         with self._answers(path):
             try:
                 if self._folder is not None:
-                    return (self._folder / path).read_bytes()
+                    return self._local(path).read_bytes()
                 with self._s3.open_input_stream(self._key(path)) as source:
                     return bytes(source.read())
             except FileNotFoundError:
@@ -67,7 +68,7 @@ class ArchiveStore:
         with self._answers(path):
             try:
                 if self._folder is not None:
-                    (self._folder / path).unlink()
+                    self._local(path).unlink()
                 else:
                     self._s3.delete_file(self._key(path))
             except FileNotFoundError:
@@ -93,7 +94,23 @@ class ArchiveStore:
         return FileSystem.from_uri(self.place)[0]
 
     def _key(self, path: str) -> str:
+        if not is_below(f"/archive/{path}", "/archive"):
+            self._refuse(path)
         return str(self._root / path)
+
+    def _local(self, path: str) -> Path:
+        """Returns a file's path on this machine. Refuses one that leaves the archive's folder, also by a link."""
+        folder = self._folder or Path()
+        place = folder / path
+        if not is_below(f"/archive/{path}", "/archive") or not place.parent.resolve().is_relative_to(folder.resolve()):
+            self._refuse(path)
+        return place
+
+    def _refuse(self, path: str) -> NoReturn:
+        raise Refusal(
+            f"archive {self.shown}: {path!r} is not a file below it; nothing there was read, written or removed",
+            next_command="find out who wrote this path into lockstep.archived",
+        )
 
     @contextmanager
     def _answers(self, path: str) -> Iterator[None]:

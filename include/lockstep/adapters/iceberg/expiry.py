@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
+from lockstep.adapters.iceberg.folder import require_inside
 from lockstep.adapters.iceberg.history import LakeTransaction
 from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.store import lake_place
@@ -65,6 +66,7 @@ def delete_files(table: LakeTable, paths: Iterable[str]) -> int:
     io = table.opened.io
     deleted = 0
     for path in paths:
+        require_inside(path, table.location)
         with store_answers(path):
             with suppress(FileNotFoundError):
                 io.delete(path)

@@ -10,6 +10,7 @@ from lockstep.adapters.iceberg.schema import store_answers
 from lockstep.adapters.iceberg.store import lake_place
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.store_words import NO_STORE, TO_CORRECT
+from lockstep.core.lake.within import require_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -58,14 +59,17 @@ def sweep_files(files: Iterable[str]) -> None:
             lake_place(address).delete()
 
 
-def sweep_preparation(metadata: str, prefix: str, commit_uuid: str) -> int:
-    """Deletes the files of a preparation that was refused. Returns their number."""
+def sweep_preparation(metadata: str, prefix: str, commit_uuid: str, table: str) -> int:
+    """Deletes the files of a preparation that was refused. Returns their number. `table` is the folder of its table."""
+    require_inside(metadata.rpartition("/")[0], table)
+    require_inside(prefix, table)
     with store_answers(prefix):
         return _delete(preparation(metadata, prefix, commit_uuid))
 
 
-def sweep_prefix(prefix: str) -> int:
-    """Deletes everything below a dead attempt's prefix. Returns the number of files."""
+def sweep_prefix(prefix: str, table: str) -> int:
+    """Deletes everything below a dead attempt's prefix, in the folder of its table. Returns the number of files."""
+    require_inside(prefix, f"{table.rstrip('/')}/data/lockstep")
     with store_answers(prefix):
         folder = lake_place(prefix)
         gone = _delete(folder.files())
@@ -73,15 +77,26 @@ def sweep_prefix(prefix: str) -> int:
         return gone
 
 
-def sweep_losers(prefix: str, counted: Collection[str]) -> int:
+def sweep_losers(prefix: str, counted: Collection[str], table: str) -> int:
     """Deletes what tries that lost have left below a committed attempt's prefix. Returns the number of files.
 
     Files that count stay, and so do those that a preparation has written.
     """
+    require_inside(prefix, f"{table.rstrip('/')}/data/lockstep")
     keeps = {lake_place(path).name for path in counted}
     with store_answers(prefix):
         found = [file for file in lake_place(prefix).files() if not file.name.startswith("kept-")]
         return _delete(file for file in found if file.name not in keeps)
+
+
+def require_inside(address: str, folder: str) -> None:
+    """Raises `Refusal` unless the address is below the folder, where links lead as well."""
+    require_below(address, folder)
+    if (path := lake_place(address).local) and (root := lake_place(folder).local):
+        real, top = path.resolve(), root.resolve()
+        # the folder itself may be a link of the operator's
+        if not real.is_relative_to(top) or real == top:
+            require_below(f"file://{real}", folder)
 
 
 def preparation(metadata: str, prefix: str, commit_uuid: str) -> list[LakePlace]:

@@ -105,7 +105,11 @@ select {columns} from {rows} t order by t._stream, t._offset, t._ordinal
 
 -- name: dead_preparations
 -- Preparations of attempts that are over whose files no pointer has ever shown.
-select p.commit_uuid::text, p.before, x.location from lockstep.lake_prepared p
+select p.commit_uuid::text, p.before, x.location, coalesce((
+        select lockstep.lake_folder(split_part(w.target, '.', 2), split_part(w.target, '.', 3))
+        from lockstep.definition d cross join lateral lockstep.lake_tables(d.document) w
+        where d.definition_hash = a.definition_hash and w.place = x.place), '') as folder
+from lockstep.lake_prepared p
 join lockstep.lake_prefix x using (batch_id, token, place)
 join lockstep.attempt a using (batch_id, token)
 where a.closed_at is not null
@@ -117,7 +121,11 @@ order by p.at
 
 -- name: dead_prefixes
 -- Where attempts that are over, and have not committed, have written.
-select x.batch_id, x.token, x.place, x.location from lockstep.lake_prefix x join lockstep.attempt a using (batch_id, token)
+select x.batch_id, x.token, x.place, x.location, coalesce((
+        select lockstep.lake_folder(split_part(w.target, '.', 2), split_part(w.target, '.', 3))
+        from lockstep.definition d cross join lateral lockstep.lake_tables(d.document) w
+        where d.definition_hash = a.definition_hash and w.place = x.place), '') as folder
+from lockstep.lake_prefix x join lockstep.attempt a using (batch_id, token)
 where a.closed_at is not null and a.state <> 'committed'
   -- once more after a day: a process that was taken for dead may have written behind the first sweep
   and (x.swept_at is null or (x.swept_at < a.closed_at + interval '1 day' and a.closed_at < clock_timestamp() - interval '1 day'))
@@ -128,7 +136,10 @@ order by x.batch_id, x.token, x.place
 -- name: kept_prefixes
 -- Where attempts that have committed have written: tries of tasks that lost have left files beside those that count.
 select x.batch_id, x.token, x.place, x.location, array(
-    select f.path from lockstep.lake_file f where (f.batch_id, f.token, f.place) = (x.batch_id, x.token, x.place)) as paths
+    select f.path from lockstep.lake_file f where (f.batch_id, f.token, f.place) = (x.batch_id, x.token, x.place)) as paths, coalesce((
+        select lockstep.lake_folder(split_part(w.target, '.', 2), split_part(w.target, '.', 3))
+        from lockstep.definition d cross join lateral lockstep.lake_tables(d.document) w
+        where d.definition_hash = a.definition_hash and w.place = x.place), '') as folder
 from lockstep.lake_prefix x join lockstep.attempt a using (batch_id, token)
 where a.state = 'committed' and (x.swept_at is null
     or (x.swept_at < a.closed_at + interval '1 day' and a.closed_at < clock_timestamp() - interval '1 day'))

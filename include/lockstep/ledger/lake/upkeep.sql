@@ -17,7 +17,8 @@ update lockstep.lake_upkeep set ended_at = clock_timestamp() where commit_uuid =
 
 -- name: dead_steps
 -- Steps of a table that no pointer has shown, for a sweep at once and another a day later.
-select u.commit_uuid::text, u.before, u.prefix from lockstep.lake_upkeep u
+select u.commit_uuid::text, u.before, u.prefix, coalesce(lockstep.lake_folder(u.namespace, u.name), '') as folder
+from lockstep.lake_upkeep u
 where (u.catalog, u.namespace, u.name) = (%(catalog)s, %(namespace)s, %(name)s)
   and (u.swept_at is null or (u.swept_at < u.ended_at + interval '1 day' and u.ended_at < clock_timestamp() - interval '1 day'))
   and not exists (

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from lockstep.adapters.postgres import COMMITTER, transaction
 from lockstep.core.errors import LakeMoved, Refusal
+from lockstep.core.lake.within import is_below
 from lockstep.faults import reach
 from lockstep.ledger.lake import upkeep as ledger
 from lockstep.steps.lake.open_tables import open_tables
@@ -90,6 +91,7 @@ class UpkeepStep:
                 why = moved.message
                 break
             settle(change.files)
+            gone = [path for path in gone if is_below(path, table.location)]  # another writer's places are left alone
             reach("lake.upkeep_prepared")
             try:
                 with transaction(self.conn, COMMITTER, lock_seconds=UPKEEP_LOCK_SECONDS) as cur:
@@ -115,8 +117,8 @@ class UpkeepStep:
                 ledger.end_step(cur, row.commit_uuid)
             dead = ledger.dead_steps(cur, self.name)  # without one whose COMMIT was on its way
         for row in dead:
-            self.done.swept_files += sweep_preparation(row.before, row.prefix, row.commit_uuid)
-            self.done.swept_files += sweep_prefix(row.prefix)
+            self.done.swept_files += sweep_preparation(row.before, row.prefix, row.commit_uuid, row.folder)
+            self.done.swept_files += sweep_prefix(row.prefix, row.folder)
             reach("lake.upkeep_swept")
             with transaction(self.conn, COMMITTER) as cur:
                 ledger.swept_step(cur, row.commit_uuid)
