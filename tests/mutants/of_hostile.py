@@ -280,7 +280,7 @@ MUTANTS = [
         (f"{WITHIN_SECONDS}[many values of an enum]", f"{WITHIN_SECONDS}[many names that are required]"),
         Edit(
             "formats/json/contracts.py",
-            "        _require_schema(dialect, each, budget)\n",
+            "        _require_schema(dialect, each)\n",
             "        dialect.check_schema(each)\n",
         ),
         long=True,

@@ -203,7 +203,7 @@ MUTANTS: list[Mutant] = [
         "a lost try's file stays beside those that count",
         "files that no table shows would fill the lake",
         (f"{OF_TASKS}test_a_file_that_a_lost_try_has_left_beside_those_that_count_is_swept",),
-        Edit("steps/lake/sweep.py", "        gone += sweep_losers(row.location, row.paths)\n", ""),
+        Edit("steps/lake/sweep.py", "        gone += sweep_losers(row.location, row.paths, row.folder)\n", ""),
         long=True,
     ),
     one(

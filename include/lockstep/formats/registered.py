@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.avro.recent import Recent
-from lockstep.formats.avro.schemas import UnknownSchema, size_of
+from lockstep.formats.avro.schemas import UnknownSchema, schema_size
 from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class WritersById(ABC, Generic[AnyWriter]):
         except UnknownSchema as unknown:
             self._refused[known] = unknown
             raise
-        self._writers.put(known, writer, size_of(*self._schemas.writer(schema_id)))
+        self._writers.put(known, writer, schema_size(*self._schemas.writer(schema_id)))
         return writer
 
 

@@ -22,7 +22,10 @@ REST_IN_WORDS = {"ledger": "the rest with the ledger", "no": "the rest not at al
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How many of a target's rows, or of their segments, were compared with one side, and what proves the rest."""
+    """A number of a target's rows, or of their segments, that were compared with one side.
+
+    `rest` is what proves the others.
+    """
 
     compared: int
     of: int
@@ -90,7 +93,7 @@ def conclusion(
 def more_to_compare(name: str, checks: Sequence[PromiseCheck]) -> str | None:
     """Returns the command after which a deep look compares more, or None if this one compared everything.
 
-    A replay decodes a batch by today's definition. What Kafka no longer holds is gone, and an archive keeps the rest.
+    A replay decodes a batch by today's definition. Records that Kafka no longer holds are gone, and an archive keeps the rest.
     """
     shares = [check.share for check in checks if check.share and not check.share.is_whole]
     if not shares:

@@ -73,7 +73,7 @@ class Schemas:
                 )
             named: dict[str, str] = {}
             self._add_references(found.references or (), named, f"schema id {schema_id}", set())
-            self._known.put(schema_id, (found.schema_str, named), size_of(found.schema_str, named))
+            self._known.put(schema_id, (found.schema_str, named), schema_size(found.schema_str, named))
             self._client.clear_caches()  # the client would keep each of them for good
         return self._known[schema_id]
 
@@ -174,7 +174,7 @@ class Schemas:
         ) from None
 
 
-def size_of(text: Any, named: Mapping[str, Any]) -> int:
+def schema_size(text: Any, named: Mapping[str, Any]) -> int:
     """Returns the characters of a schema and its references. A registry may answer with what is no text."""
     return sum(len(each) for each in (text, *named.values()) if isinstance(each, str))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.pipeline.definition import History
 from lockstep.core.proof.accounting import Digest
+from lockstep.core.proof.merged_rows import MergedRows
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS, PromiseCheck, Share, Wrong
 from lockstep.formats.second_reading import ROW
 from lockstep.ledger.batch.delivery import recorded_segments, undelivered
@@ -19,7 +20,6 @@ from lockstep.ledger.feed.sends import trimmed_batches
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.given_up import counts_of_streams
 from lockstep.ledger.proof.verify_erased import erased_offsets
-from lockstep.steps.proof.merged_rows import MergedRows
 from lockstep.steps.proof.verify_results import reading
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
 from lockstep.targets.proof.versioned import other_moments

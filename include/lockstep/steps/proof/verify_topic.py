@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ANNOUNCED = "Kafka has nothing that was not announced"
 TOPIC_IS_FEED = "the topic is the feed"
-MARKERS_SECONDS, SECONDS_A_LOOK = 10.0, 0.1  # an answer to a commit comes before Kafka has written its markers
+MARKERS_SECONDS, MARKER_LOOK_SECONDS = 10.0, 0.1  # an answer to a commit comes before Kafka has written its markers
 Sent = tuple[bytes | None, object]  # a record's key, and its value in a form that compares
 
 
@@ -83,7 +83,7 @@ def _with_markers(broker: Broker, topic: str) -> TopicView:
     view, until = broker.view(topic), time.monotonic() + MARKERS_SECONDS
     sent = broker.high_ends(view)
     while any(view.bounds[p].stable_end < sent[p] for p in view.bounds.keys() & sent) and time.monotonic() < until:
-        time.sleep(SECONDS_A_LOOK)
+        time.sleep(MARKER_LOOK_SECONDS)
         view = broker.view(topic)
     return view
 
