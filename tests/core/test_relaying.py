@@ -16,8 +16,17 @@ def relayed(confirmed: int, intent: int | None = None, began_at: int = 0, log: S
 
 # known: confirmed, intent, where it began; the cursor; the newest number in the topic; where it goes on, or why not
 CELLS = [
-    ("the first time", (0, None), None, "unasked", 0),
-    ("the first time behind trimmed changes", (7, None, 7), None, "unasked", 7),
+    ("the first time", (0, None), None, None, 0),
+    ("the first time behind trimmed changes", (7, None, 7), None, None, 7),
+    ("a restart behind what the topic has, before its cursor", (7, None, 7), None, 4, 7),
+    ("never used, by a ledger of before the first transaction", (0, None), None, 2, "the topic ends with number 2"),
+    (
+        "a restart below what the topic has, and its cursor expired",
+        (7, None, 7),
+        None,
+        9,
+        "the topic ends with number 9",
+    ),
     ("nothing in doubt", (5, None), 5, "unasked", 5),
     ("the doubtful transaction was aborted", (5, 9), 5, "unasked", 5),
     ("its commit was never acknowledged", (5, 9), 9, "unasked", 9),

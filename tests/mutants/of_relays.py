@@ -177,4 +177,11 @@ MUTANTS = [
         Edit(SINK, '                "partitioner": "murmur2_random",\n', ""),
         long=True,
     ),
+    one(
+        "a relay that was never used does not look at the topic",
+        "a ledger of before its first transaction would send everything again",
+        f"{STOPS}test_e17_a_ledger_of_before_the_first_relay_sends_nothing_again_where_the_cursor_has_expired",
+        Edit("core/feed/relaying.py", "self.is_untouched and last < self.began_at", "self.is_untouched"),
+        long=True,
+    ),
 ]

@@ -88,10 +88,10 @@ class Relayed:
         """Returns the number to go on at, or why a person must decide.
 
         `cursor` is what the last transaction committed, or None if Kafka has no cursor. `newest` then reads the highest
-        number in the topic.
+        number in the topic. A relay that was never used looks there, too: its ledger may be of an older state.
         """
         if cursor is None:
-            return self.began_at if self.is_untouched else self._by_the_topic(newest())
+            return self._by_the_topic(newest())
         if cursor in {self.confirmed, self.intent}:
             return cursor
         if cursor > self.confirmed:
@@ -105,8 +105,8 @@ class Relayed:
 
     def _by_the_topic(self, last: int | None) -> int | Blocked:
         """Returns the number to go on at where Kafka has no cursor. `last` is the highest number in the topic."""
-        if last is None and self.confirmed == self.began_at:
-            return self.began_at  # the first transaction was aborted
+        if self.confirmed == self.began_at and (last is None or (self.is_untouched and last < self.began_at)):
+            return self.began_at  # the first transaction was aborted, or there was none
         if last is not None and last + 1 in {self.confirmed, self.intent}:
             return last + 1
         found = "the topic has no change" if last is None else f"the topic ends with number {last}"
