@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import connection
 
-POOLER_LOOKS = 5  # one alone is deceived if other clients take a backend and give it back in between
+LOOKS_FOR_A_POOLER = 5  # one alone is deceived if other clients take a backend and give it back in between
 BACKEND = "select pg_catalog.pg_backend_pid()"
 POOLED_BY_SESSION: set[str] = set()  # addresses of poolers that give each connection a backend of its own
 
@@ -33,11 +33,10 @@ def backends_of(conn: connection, open_other: Callable[[], connection]) -> tuple
     """Returns the backend of this connection, the same again, and that of another connection in between.
 
     The other one holds its transaction open meanwhile: two open transactions never have one backend. A pooler that
-    shares backends gives the first one to the other connection, or a second one to this connection. It does so in one
-    of a few looks.
+    shares backends gives the first one to the other connection, or a second one to this connection.
     """
     found = (0, 0, 0)
-    for _ in range(POOLER_LOOKS):
+    for _ in range(LOOKS_FOR_A_POOLER):
         first = _backend(conn)
         with closing(open_other()) as other, other.cursor() as cur:
             cur.execute(BACKEND)

@@ -22,10 +22,7 @@ REST_IN_WORDS = {"ledger": "the rest with the ledger", "no": "the rest not at al
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A number of a target's rows, or of their segments, that were compared with one side.
-
-    `rest` is what proves the others.
-    """
+    """The rows or segments of a target that were compared with one side, by number, and what proves the rest."""
 
     compared: int
     of: int
@@ -93,7 +90,7 @@ def conclusion(
 def more_to_compare(name: str, checks: Sequence[PromiseCheck]) -> str | None:
     """Returns the command after which a deep look compares more, or None if this one compared everything.
 
-    A replay decodes a batch by today's definition. Records that Kafka no longer holds are gone, and an archive keeps the rest.
+    A replay decodes a batch by today's definition. An archive keeps the records that Kafka still holds.
     """
     shares = [check.share for check in checks if check.share and not check.share.is_whole]
     if not shares:

@@ -20,7 +20,7 @@ Unit = Literal["rows", "segments"]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The share of a target's rows, or of the segments that they came in, that a check has compared.
+    """The number of a target's rows, or of the segments that they came in, that a check has compared.
 
     `batch` is the oldest batch that another definition decoded, if that is why some were not compared.
     """
