@@ -65,3 +65,20 @@ def test_a_folder_that_others_may_write_to_is_not_taken(tmp_path, monkeypatch):
     assert place == tmp_path / f"lockstep-{os.getuid()}"
     place.chmod(0o777)
     assert Path(archive()).parent != place
+
+
+def test_a_link_in_the_folder_for_all_users_is_not_followed(tmp_path, monkeypatch):
+    """Who has made the link can turn it to another folder after the look, and executors import what lies there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    (tmp_path / f"lockstep-{os.getuid()}").symlink_to(own)
+    made = Path(archive())
+    assert made.parent not in {own, tmp_path / f"lockstep-{os.getuid()}"}
+    assert not list(own.iterdir())
+    (tmp_path / f"lockstep-{os.getuid()}").unlink()
+    (tmp_path / f"lockstep-{os.getuid()}").symlink_to(tmp_path / "nowhere")
+    assert Path(archive()).is_file()
+    (tmp_path / f"lockstep-{os.getuid()}").unlink()
+    (tmp_path / f"lockstep-{os.getuid()}").write_text("a file")
+    assert Path(archive()).is_file()

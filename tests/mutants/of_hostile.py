@@ -295,4 +295,45 @@ MUTANTS = [
         Edit("formats/json/keywords.py", "1 + _more_checks(value, instance, schema)", "1"),
         long=True,
     ),
+    one(
+        "a commit asks nobody whose attempt it is",
+        "a forged XCom would close the validated attempt of another pipeline as failed",
+        (
+            "tests/ledger/test_own_attempt.py::test_another_pipelines_attempt_is_neither_closed_nor_held_nor_announced[commit]",
+        ),
+        Edit(
+            "steps/batch/commit.py",
+            "    require_own_attempt(at.conn, attempt, folder.pipeline.name)\n",
+            "",
+        ),
+        long=True,
+    ),
+    one(
+        "a suite's query is an expectation",
+        "a JSON file would be SQL with the rights of a run",
+        (
+            "tests/core/test_suites.py::test_what_is_sql_or_no_expectation_is_loaded_by_nobody[expect_query_results_to_match_comparison-kwargs1]",
+        ),
+        Edit("core/pipeline/violations.py", "expect_(?!query_)(", "expect_("),
+    ),
+    one(
+        "the judge's session may write",
+        "a suite could move a sequence of the ledger, or leave a table",
+        tuple(
+            f"tests/ledger/test_judge_session.py::test_the_judge_writes_nothing_whatever_its_suite_says[{each}]"
+            for each in (
+                "select nextval('lockstep.token_seq')",
+                "create temp table t (a int)",
+                "create table public.t (a int)",
+            )
+        ),
+        Edit("steps/batch/expectations.py", "conn.set_session(readonly=True)", "conn.set_session(readonly=False)"),
+        long=True,
+    ),
+    one(
+        "the folder of the code's zip may be a link",
+        "whoever has put the link there could turn it, and executors would import what he likes",
+        ("tests/core/test_shipping.py::test_a_link_in_the_folder_for_all_users_is_not_followed",),
+        Edit("engine/shipping.py", "found = place.lstat()", "found = place.stat()"),
+    ),
 ]

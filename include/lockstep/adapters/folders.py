@@ -21,6 +21,7 @@ from lockstep.core.pipeline import definition
 from lockstep.core.pipeline.columns import IDENTIFIER
 from lockstep.core.pipeline.definition import Pipeline
 from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.core.pipeline.violations import wrong_type
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -215,12 +216,12 @@ def _expectations(path: Path) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        suite = json.loads(text)
+        suite: dict[str, Any] = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{shown_path(path)}:{error.lineno}:{error.colno}"
         raise BadDefinition(f"{place}: {error.msg}", next_command=f"lockstep check {path.parent.name}") from None
-    if not isinstance(suite, dict):
-        raise _broken(path.parent.name, path, None, "must be a JSON object with name and expectations")
+    if why := wrong_type(suite):
+        raise _broken(path.parent.name, path, None, why)
     return suite
 
 

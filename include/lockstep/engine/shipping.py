@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from lockstep.adapters import folders
@@ -46,8 +48,9 @@ def _sources(folder: Path, name: str) -> dict[str, bytes]:
 def _folder() -> Path:
     """Returns a folder that only this user can write, because executors import its files."""
     place = Path(tempfile.gettempdir()) / f"lockstep-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
-    found = place.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    found = place.lstat()  # of itself: a link's owner may turn it to another folder at any time
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         return Path(tempfile.mkdtemp(prefix="lockstep-"))
     return place

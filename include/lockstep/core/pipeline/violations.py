@@ -18,6 +18,8 @@ LONGEST_VALUE = 80
 # The values of columns, and the number of rows, are the same in a staging table and in the rows' own table.
 ABOUT_VALUES = ("expect_column_", "expect_compound_columns_", "expect_select_column_", "expect_multicolumn_")
 ABOUT_NUMBER = ("expect_table_row_count_to_be_between", "expect_table_row_count_to_equal")
+# The name of an expectation. Those of queries and of other tables are left out: they would be SQL with a run's rights.
+EXPECTATION = re.compile(r"expect_(?!query_)(?!.*_other_table\Z)[a-z0-9_]+\Z")
 _STAGED_ONLY = re.compile(rf"\b({'|'.join(name for name, _ in RESERVED_COLUMNS if name not in COORDINATES)})\b")
 
 
@@ -31,6 +33,26 @@ class Judgement:
     document: dict[str, Any]
     refusals: list[str] = field(default_factory=list)
     violators: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
+def no_expectation(expectation: Any) -> str | None:
+    """Returns why an object's type names no expectation that a suite may hold, or None if it does."""
+    kind = expectation.get("type") if isinstance(expectation, dict) else None
+    if isinstance(kind, str) and EXPECTATION.match(kind):
+        return None
+    why = " that a suite may hold" if isinstance(kind, str) and ("expect" in kind or "query" in kind) else ""
+    return f"{kind!r} is no expectation{why}, such as expect_column_values_to_not_be_null"
+
+
+def wrong_type(suite: Any) -> str | None:
+    """Returns the first type of a suite that names no expectation, or None. One that is no text is left to `check`."""
+    if not isinstance(suite, dict):
+        return "must be a JSON object with name and expectations"
+    listed = suite.get("expectations")
+    for number, each in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(each, dict) and isinstance(each.get("type"), str) and (why := no_expectation(each)):
+            return f"expectations[{number}].type: {why}"
+    return None
 
 
 def is_critical(expectation: Mapping[str, Any]) -> bool:

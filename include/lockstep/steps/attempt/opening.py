@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.connection.roles import become
-from lockstep.adapters.postgres import STAGER
+from lockstep.adapters.postgres import STAGER, transaction
 from lockstep.adapters.processes import is_gone
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.planning.blocked import changed_definition
 from lockstep.core.states import BatchState
 from lockstep.ledger.batch.plan import last_documents
-from lockstep.ledger.batch.ranges import end_older_tasks
+from lockstep.ledger.batch.ranges import end_older_tasks, pipeline_of
 
 if TYPE_CHECKING:
+    from psycopg2.extensions import connection
+
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.planning.decisions import Caller, TaskRun
+    from lockstep.core.staging import AttemptId
 
 
 def end_older(cur: Any, batch_id: int) -> None:
@@ -31,6 +34,18 @@ def require_own(batch: Any, name: str) -> None:
     """Refuses a batch of another pipeline. A restored ledger draws batch ids again, and may give one to another."""
     if batch.pipeline != name:
         raise Superseded(f"batch {batch.batch_id} is of the pipeline {batch.pipeline}, not of {name}: plan again")
+
+
+def require_own_attempt(conn: connection, attempt: AttemptId, name: str) -> None:
+    """Refuses an attempt of another pipeline, or of no batch, before anything of it is changed.
+
+    Airflow hands attempts from task to task in XCom, which everybody with edit rights on a DAG can write.
+    """
+    with transaction(conn, STAGER) as cur:
+        pipeline = pipeline_of(cur, attempt.batch_id)
+    if pipeline != name:
+        whose = f"is of the pipeline {pipeline}, not of {name}" if pipeline else "is not in the ledger"
+        raise Superseded(f"batch {attempt.batch_id} {whose}: plan again")
 
 
 def require_bound(cur: Any, pipeline: Pipeline, batch_id: int) -> None:

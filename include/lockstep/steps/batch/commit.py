@@ -23,6 +23,7 @@ from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
 from lockstep.steps.attempt.lease import Lease
+from lockstep.steps.attempt.opening import require_own_attempt
 from lockstep.steps.attempt.resolve import was_committed
 from lockstep.steps.attempt.target_refusal import refused_by_target
 from lockstep.steps.batch.commit_batch import commit_batch
@@ -59,6 +60,7 @@ def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
     `Superseded` when another attempt owns or has committed the batch. Raises `BadData` when the target refuses the
     rows. Raises `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than planned.
     """
+    require_own_attempt(at.conn, attempt, folder.pipeline.name)
     with Lease(at.dsn, attempt), failure_recorded(at, attempt, but=TRY_AGAIN):
         match folder.pipeline.guarantee:
             case PerBatch() if lake_places(folder.pipeline.targets):

@@ -70,6 +70,7 @@ def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: Hidde
         source = context.data_sources.add_postgres(  # type: ignore[call-arg]  # its model takes `kwargs`
             folder.pipeline.name,
             connection_string=NOT_ITS_OWN,
+            create_temp_table=False,  # the session writes nothing
             kwargs={"creator": partial(_as_judge, dsn, is_hidden=rows is not None)},
         )
         asset = source.add_query_asset(attempt.table, _query(attempt, rows))
@@ -179,6 +180,7 @@ def _as_judge(dsn: str, *, is_hidden: bool) -> Any:
         cur.execute("set statement_timeout = 0")  # it looks at all rows of the batch
         if is_hidden:  # only this role may look at them, and the key finds them
             cur.execute(f"set role {PARTITION_ROLE}; set enable_seqscan = off")
+    conn.set_session(readonly=True)  # a suite judges, and changes nothing
     return conn
 
 

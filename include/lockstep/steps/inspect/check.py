@@ -17,7 +17,7 @@ from lockstep.core.pipeline.schedule import PRESETS
 from lockstep.core.pipeline.stores import rows_table_of
 from lockstep.core.pipeline.targets import History, Keyed, Send, WithTotals, filled_columns
 from lockstep.core.pipeline.totals import misfits
-from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE
+from lockstep.core.pipeline.violations import ON_VIOLATION, QUARANTINE, no_expectation
 from lockstep.core.states import CommitUnit
 from lockstep.core.windows.event_time import event_time_fault
 from lockstep.formats.own_code import function_of, refuse_vain_deletion
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 NO_CRON = ("@once", "@continuous")  # Airflow's own schedules beside cron
 SEVERITIES = ("critical", "warning", "info")
-_EXPECTATION = re.compile(r"^expect_[a-z0-9_]+\Z")
 _COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*.*?\*/", re.DOTALL)  # marks of a comment in a text begin none
 
 
@@ -136,9 +135,8 @@ def _of_expectation(expectation: Any, names: Sequence[str]) -> Iterator[tuple[st
     if not isinstance(expectation, dict):
         yield "", "must be an object with type and kwargs"
         return
-    kind = expectation.get("type")
-    if not isinstance(kind, str) or not _EXPECTATION.match(kind):
-        yield ".type", f"{kind!r} is no expectation, such as expect_column_values_to_not_be_null"
+    if why := no_expectation(expectation):
+        yield ".type", why
     if "severity" in expectation and expectation["severity"] not in SEVERITIES:
         yield ".severity", f"{expectation['severity']!r} is not one of {', '.join(SEVERITIES)}"
     meta = expectation.get("meta", {})
