@@ -336,4 +336,10 @@ MUTANTS = [
         ("tests/core/test_shipping.py::test_a_link_in_the_folder_for_all_users_is_not_followed",),
         Edit("engine/shipping.py", "found = place.lstat()", "found = place.stat()"),
     ),
+    one(
+        "a driver inherits what nobody has listed",
+        "every secret of Airflow, its providers and its workers would be read by a transform",
+        ("tests/dags/test_withheld.py::test_what_is_on_no_list_does_not_reach_a_driver_and_what_it_needs_does",),
+        Edit("adapters/withheld.py", "if not OF_DRIVERS.fullmatch(name)}", "if not name}"),
+    ),
 ]

@@ -14,7 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowException, AirflowFailException
-from lockstep.adapters.withheld import of_submitters, withheld
+from lockstep.adapters.withheld import for_driver, of_submitters
 from lockstep.airflow.door import task_caller
 from lockstep.context.submitted import submitted_for
 from lockstep.core.settings import REMOTE
@@ -46,7 +46,7 @@ class SparkJobOperator(SparkSubmitOperator):
             if self._hook._connection["deploy_mode"] == CLUSTER_MODE:  # noqa: SLF001 - as the hook has resolved it
                 self._submit_to_cluster()
                 return
-            with withheld():
+            with for_driver():
                 super().execute(context)
             return
         self._runs_here = True
