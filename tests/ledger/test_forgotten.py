@@ -180,7 +180,7 @@ def test_another_pipeline_may_own_the_table_and_the_first_may_not_come_back_to_i
 
 def test_a_table_written_before_owners_were_recorded_is_free_too(here):
     here.drain()
-    here.drill.ask("delete from lockstep.target_owner returning 1")
+    here.drill.ask("set role lockstep_owner; delete from lockstep.target_owner returning 1")
 
     done = forget(here.at.conn, "drill", ANN)
 
@@ -225,7 +225,7 @@ def test_the_database_lets_nothing_begin_for_a_forgotten_pipeline(here, statemen
 )
 def test_the_database_forgets_no_pipeline_that_has_something_under_way(here, statement, kept):
     here.drain()
-    with transaction(here.at.conn, PLANNER) as cur:
+    with transaction(here.at.conn, "lockstep_owner") as cur:
         ended.free_tables(cur, "drill")
         cur.execute(statement)
 
@@ -246,7 +246,7 @@ def test_the_database_wants_the_newest_decision_for_each_end_and_each_return(her
     assert refused(here, "update lockstep.pipeline set forgotten_by = %s where name = 'drill'", other) == DECIDED
     newest = decide(here, "drill", "forget")
     assert refused(here, "update lockstep.pipeline set forgotten_by = %s where name = 'drill'", first) == DECIDED
-    with transaction(here.at.conn, PLANNER) as cur:
+    with transaction(here.at.conn, "lockstep_owner") as cur:
         ended.free_tables(cur, "drill")
         ended.end(cur, "drill", newest)
     assert refused(here, "update lockstep.pipeline set forgotten_by = null where name = 'drill'") == DECIDED

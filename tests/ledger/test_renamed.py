@@ -99,7 +99,7 @@ def test_old_links_keep_the_old_name_and_the_rename_is_a_link(here, produce):
 
     folder = renamed(here, "shop")
     produce(here.drill.topic, [("k", LATER)])
-    with transaction(here.at.conn, PLANNER) as cur:
+    with transaction(here.at.conn, "lockstep_owner") as cur:
         cur.execute("update lockstep.pipeline set paused = false")
     drain(here, folder)
 

@@ -7,6 +7,9 @@ from mutants.mutant import Drop, Edit, one
 DEFINERS = "tests/ledger/test_definers.py::"
 BORROWS = "ledger/migrations/0082_nobody_borrows_triggers.sql"
 
+MEMORY = "tests/ledger/test_memory_stays.py::"
+TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets_again"
+REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
 FOLDERS = "tests/lake/test_own_folders.py::"
 GIVEN_UP = "tests/ledger/test_given_up.py::"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
@@ -148,6 +151,72 @@ MUTANTS = [
             "adapters/archive/store.py",
             'if not is_below(f"/archive/{path}", "/archive") or not place.parent.resolve().is_relative_to(folder.resolve()):',
             "if not place:",
+        ),
+        long=True,
+    ),
+    one(
+        "memory_stays dropped from tombstone",
+        "the next replay would bring a deleted row back",
+        (
+            f"{TAKEN}[a deletion-lockstep_committer]",
+            f"{TAKEN}[a deletion's key-lockstep_partition]",
+            f"{MEMORY}test_a_planner_forgets_no_deletion_that_upkeep_has_not_passed",
+        ),
+        Drop("drop trigger memory_stays on lockstep.tombstone"),
+    ),
+    one(
+        "memory_stays dropped from reject",
+        "records that nobody could decode would be gone without a word",
+        f"{TAKEN}[a reject-lockstep_committer]",
+        Drop("drop trigger memory_stays on lockstep.reject"),
+        long=True,
+    ),
+    one(
+        "memory_stays asks for no open attempt",
+        "a plan alone would be enough to forget",
+        f"{MEMORY}test_a_replay_under_way_takes_what_its_segment_left",
+        Edit(REMEMBERS, "and b.state = 'planned' and a.closed_at is null)", "and b.state = 'planned')"),
+        Edit(
+            REMEMBERS,
+            "        join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token\n        where k",
+            "        where k",
+        ),
+        long=True,
+    ),
+    one(
+        "owner_stays dropped",
+        "a second pipeline could take the table over",
+        f"{MEMORY}test_an_owner_goes_with_a_decision_of_the_same_transaction_that_names_its_table",
+        Drop("drop trigger owner_stays on lockstep.target_owner"),
+        long=True,
+    ),
+    one(
+        "paused_by_decision dropped",
+        "a pipeline would stand, and nobody could say who stopped it",
+        f"{MEMORY}test_a_pipeline_is_paused_by_a_decision_of_the_same_transaction",
+        Drop("drop trigger paused_by_decision on lockstep.pipeline"),
+        long=True,
+    ),
+    one(
+        "verify does not miss owners",
+        "a table without an owner would look like an old one",
+        f"{MEMORY}test_verify_misses_what_somebody_took_without_the_guards",
+        Edit(
+            "ledger/proof/memory.sql",
+            "where w.pipeline = %(pipeline)s\n",
+            "where w.pipeline = %(pipeline)s and false\n",
+        ),
+        long=True,
+    ),
+    one(
+        "a sequence is passed over to its end",
+        "no pipeline of the ledger could start again",
+        (
+            f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[tokens]",
+            f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[streams]",
+        ),
+        Edit(
+            REMEMBERS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"
         ),
         long=True,
     ),

@@ -60,8 +60,8 @@ def restored(
     if person is None:
         return Restored(evidence, needs(pipeline, evidence), recorded=False)
     with deciding(conn, pipeline.name) as cur:
-        ledger.pass_over(cur, evidence)
         decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))
+        ledger.pass_over(cur, evidence)
     if told:
         with suppress(Unreachable):  # without them lag tools show too little, and nothing else is wrong
             set_back_group(broker, group, {stream.topic_partition: stream.position for stream in streams})

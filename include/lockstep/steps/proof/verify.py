@@ -20,6 +20,7 @@ from lockstep.ledger.feed.verify import feed_checks
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.chain import chain_check
 from lockstep.ledger.proof.given_up import given_up_check
+from lockstep.ledger.proof.memory import memory_checks
 from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
@@ -159,6 +160,7 @@ def _of_database(
         _guards(cur),
         *ledger.ledger_checks(cur, pipeline),
         given_up_check(cur, pipeline.name),
+        *memory_checks(cur, pipeline.name),
         *contents_checks(cur, pipeline),
         chain_check(cur, pipeline.name),
         *(() if elsewhere else erased_checks(cur, pipeline)),
@@ -192,7 +194,8 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
 
 
 def _of_ledger_alone(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
-    return [_guards(cur), *ledger.consistency_checks(cur, pipeline), given_up_check(cur, pipeline.name)]
+    its = [given_up_check(cur, pipeline.name), *memory_checks(cur, pipeline.name)]
+    return [_guards(cur), *ledger.consistency_checks(cur, pipeline), *its]
 
 
 def _of_owners(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
