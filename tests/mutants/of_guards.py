@@ -7,6 +7,8 @@ from mutants.mutant import Drop, Edit, one
 DEFINERS = "tests/ledger/test_definers.py::"
 BORROWS = "ledger/migrations/0082_nobody_borrows_triggers.sql"
 
+MEMBERS = "tests/ledger/test_guards_by_membership.py::"
+BY_MEMBERS = "ledger/migrations/0086_guards_by_membership.sql"
 MEMORY = "tests/ledger/test_memory_stays.py::"
 TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets_again"
 REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
@@ -217,6 +219,30 @@ MUTANTS = [
         ),
         Edit(
             REMEMBERS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"
+        ),
+        long=True,
+    ),
+    one(
+        "offsets_with_pointer goes by the role that is set",
+        "a run's login would move a table of the lake without its offsets",
+        (
+            f"{MEMBERS}test_a_runs_login_moves_no_pointer_without_offsets_whatever_role_it_has_set[set role none]",
+            f"{MEMBERS}test_a_runs_login_moves_no_pointer_without_offsets_whatever_role_it_has_set[select 1]",
+        ),
+        Edit(
+            BY_MEMBERS,
+            "pg_has_role(session_user, 'lockstep_committer', 'MEMBER')\n        and not pg_has_role(session_user, 'lockstep_owner', 'MEMBER')",
+            "false",
+        ),
+        long=True,
+    ),
+    one(
+        "own_range on claim goes by the role that is set",
+        "a task would free the claims of others",
+        f"{MEMBERS}test_a_tasks_login_changes_no_range_of_others_whatever_role_it_has_set[claims-select 1]",
+        Drop(
+            "drop trigger own_range on lockstep.claim; create trigger own_range before delete on lockstep.claim"
+            " for each row when (current_user = 'lockstep_partition'::name) execute function lockstep.guard_task()"
         ),
         long=True,
     ),

@@ -2022,11 +2022,17 @@ begin
     return new;
 end $$;
 create trigger own_range before delete on coverage
-    for each row when (current_user = 'lockstep_partition'::name) execute function guard_task();
+    for each row when (current_user = 'lockstep_partition'::name or pg_has_role(session_user, 'lockstep_partition'::name,
+        'MEMBER') and not pg_has_role(session_user, 'lockstep_committer'::name, 'MEMBER') and not pg_has_role(session_user,
+        'lockstep_planner'::name, 'MEMBER')) execute function guard_task();
 create trigger own_range before delete on claim
-    for each row when (current_user = 'lockstep_partition'::name) execute function guard_task();
+    for each row when (current_user = 'lockstep_partition'::name or pg_has_role(session_user, 'lockstep_partition'::name,
+        'MEMBER') and not pg_has_role(session_user, 'lockstep_committer'::name, 'MEMBER') and not pg_has_role(session_user,
+        'lockstep_planner'::name, 'MEMBER')) execute function guard_task();
 create trigger own_range before update of "position" on stream
-    for each row when (current_user = 'lockstep_partition'::name) execute function guard_task();
+    for each row when (current_user = 'lockstep_partition'::name or pg_has_role(session_user, 'lockstep_partition'::name,
+        'MEMBER') and not pg_has_role(session_user, 'lockstep_committer'::name, 'MEMBER') and not pg_has_role(session_user,
+        'lockstep_planner'::name, 'MEMBER')) execute function guard_task();
 
 -- A commit publishes the contents that were staged. One look for each statement, not for each row.
 create function guard_contents() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -4376,7 +4382,9 @@ begin
         new.catalog, new.namespace, new.name using errcode = '23514', constraint = 'offsets_with_pointer';
 end $$;
 create constraint trigger offsets_with_pointer after insert on lake_pointer
-    deferrable initially deferred for each row when (new.role = 'lockstep_committer') execute function guard_lake_pointer();
+    deferrable initially deferred for each row when (new.role = 'lockstep_committer' or pg_has_role(session_user,
+        'lockstep_committer'::name, 'MEMBER') and not pg_has_role(session_user, 'lockstep_owner'::name, 'MEMBER'))
+        execute function guard_lake_pointer();
 
 -- A table for the rows of one range, with the columns and checks of its target. Only the newest attempt's task gets one, for
 -- its pipeline's table, and only this transaction may fill it.
