@@ -84,8 +84,8 @@ def test_e17_a_ledger_of_an_older_state_sends_nothing_until_a_person_says_where(
 
 
 def test_e17_a_ledger_of_before_the_first_relay_sends_nothing_again_where_the_cursor_has_expired(here, postgres):
+    delete_group(here)
     superuser(here, postgres, "update lockstep.relay set confirmed = 0, intent = null")
-    delete(here, "group", group(here))
     assert "Kafka has no cursor any more, the topic ends with number 2, and the ledger knows of [0, 0)" in why(here)
     leave(here, 3, 0)
     assert here.wrong() == []

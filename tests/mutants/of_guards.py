@@ -231,7 +231,8 @@ MUTANTS = [
         ),
         Edit(
             BY_MEMBERS,
-            "pg_has_role(session_user, 'lockstep_committer', 'MEMBER')\n        and not pg_has_role(session_user, 'lockstep_owner', 'MEMBER')",
+            "pg_has_role(session_user, 'lockstep_committer', 'MEMBER')\n"
+            "        and not pg_has_role(session_user, 'lockstep_owner', 'MEMBER')",
             "false",
         ),
         long=True,
