@@ -207,7 +207,11 @@ create table decision (
         'expire')) and num_nonnulls(detail ->> 'table', detail ->> 'before', detail ->> 'after') = 3),
     constraint decision_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
-alter table decision add constraint given_up_is_told check ((kind <> all (array['skip', 'accept-loss'])) or given_up(kind, detail) is not null) not valid;
+alter table decision add constraint given_up_is_told check ((kind <> all (array['skip', 'accept-loss'])) or coalesce(
+case
+    when (detail ->> 'stream_id') ~ '^[0-9]{1,9}$' and (detail ->> 'from_offset') ~ '^[0-9]{1,18}$' and (detail ->> 'until_offset') ~ '^[0-9]{1,18}$' then ((detail ->> 'from_offset')::bigint) < ((detail ->> 'until_offset')::bigint)
+    else null::boolean
+end, false)) not valid;
 create index promotion_of_pipeline on decision (pipeline, decision_id) where kind in ('promote', 'withdraw');
 create index upkeep_of_table on decision ((detail ->> 'after')) where kind = 'upkeep';
 create index hand_over_of_pipeline on decision (pipeline, decision_id) where kind = 'hand-over';

@@ -34,7 +34,10 @@ grant execute on function given_up(text, jsonb) to lockstep_planner, lockstep_co
 
 -- Not valid: older ones that somebody wrote by hand stay.
 alter table decision add constraint given_up_is_told check (
-    kind not in ('skip', 'accept-loss') or lockstep.given_up(kind, detail) is not null) not valid;
+    kind not in ('skip', 'accept-loss') or coalesce(case
+        when detail ->> 'stream_id' ~ '^[0-9]{1,9}$' and detail ->> 'from_offset' ~ '^[0-9]{1,18}$'
+            and detail ->> 'until_offset' ~ '^[0-9]{1,18}$'
+        then (detail ->> 'from_offset')::bigint < (detail ->> 'until_offset')::bigint end, false)) not valid;
 create index given_up_of_stream on decision ((detail ->> 'stream_id')) where kind in ('skip', 'accept-loss');
 
 -- Skipped offsets that made room, and by which transaction: what a fill leaves of them stays skipped. No role writes here.
