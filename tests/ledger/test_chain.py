@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters.postgres import OWNER, transaction
+from lockstep.core.health.findings import Severity
+from lockstep.core.health.ledger_findings import chain_findings
 from lockstep.core.proof.certificate import digest_of
+from lockstep.ledger.proof.chain import chain_check
+from lockstep.steps.batch.seal import seal_all
+from support.fakes.ledger_rows import read
 
 DECIDE = (
     "insert into lockstep.decision (pipeline, kind, who, why) select pipeline, 'pause', 'me', 'x' from lockstep.stream"
@@ -57,3 +62,47 @@ def test_a_range_waits_until_its_batch_is_closed(ledger, conn):
         cur.execute("update lockstep.batch set state = 'committed', closed_at = now()")
         cur.execute("select lockstep.seal(pipeline, 9) from lockstep.stream")
         assert cur.fetchone() == (1,)
+
+
+FORGED = {
+    "a decision that is not there": (
+        "decision_id) values ('orders', 999999999)",
+        "decision 999999999 waits for its link, and is not",
+    ),
+    "a batch that is not there": (
+        "batch_id, stream_id) values ('orders', 99, 1)",
+        "batch 99 waits for its link, and is not",
+    ),
+    "a decision that has a link": ("decision_id) values ('orders', 1)", "decision 1 waits for its link, and has one"),
+}
+
+
+@pytest.mark.parametrize(("row", "named"), FORGED.values(), ids=FORGED)
+def test_what_no_seal_can_link_is_wrong_and_named(ledger, conn, row, named):
+    ledger.covered(ledger.stream(0), 0, 1, "loss")
+    seal_all(conn, "orders")
+    assert read(conn, chain_check, "orders").ok
+    ledger.ask(f"insert into lockstep.unsealed (pipeline, {row} returning 1")
+    check = read(conn, chain_check, "orders")
+    assert not check.ok
+    assert named in check.detail
+    (finding,) = chain_findings("orders", check.detail)
+    assert finding.severity is Severity.PROBLEM
+
+
+def test_records_that_wait_while_batches_commit_are_wrong(ledger, conn):
+    s = ledger.stream(0)
+    ledger.covered(s, 0, 1, "loss")
+    seal_all(conn, "orders")
+    ledger.ask("update lockstep.link set at = '2026-01-01' returning 1")
+    for n in range(1, 10):
+        ledger.done({s: (n, n + 1)})
+    assert read(conn, chain_check, "orders").ok
+    ledger.done({s: (10, 11)})
+    check = read(conn, chain_check, "orders")
+    assert (check.ok, check.detail) == (
+        False,
+        "10 records wait for their link, and 10 batches were committed since the last one",
+    )
+    seal_all(conn, "orders")
+    assert read(conn, chain_check, "orders").ok

@@ -247,4 +247,14 @@ MUTANTS = [
         ),
         long=True,
     ),
+    one(
+        "verify does not ask if the chain goes on",
+        "what is not linked could be rewritten without breaking a digest",
+        (
+            "tests/ledger/test_chain.py::test_records_that_wait_while_batches_commit_are_wrong",
+            "tests/ledger/test_chain.py::test_what_no_seal_can_link_is_wrong_and_named[a decision that is not there]",
+        ),
+        Edit("ledger/proof/chain.py", "    wrong.join(stuck(cur, pipeline))\n", ""),
+        long=True,
+    ),
 ]

@@ -63,6 +63,7 @@ class Check(StrEnum):
     PRIVILEGES = "privileges"
     CATALOG = "catalog"
     MIGRATIONS = "migrations"
+    CHAIN = "chain"
     TARGET = "target"
     OWNER = "owner"
     LAKE = "lake table"

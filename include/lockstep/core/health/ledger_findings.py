@@ -163,6 +163,15 @@ def migrations(applied: Mapping[int, str], known: Mapping[int, str]) -> Finding 
     return None
 
 
+def chain_findings(pipeline: str, stuck: str) -> Judged:
+    """Reports records that wait for a link of the chain, and that no seal links. `stuck` names them, or is empty."""
+    if not stuck:
+        return [None]
+    why = "what no link holds can be rewritten, and no digest would change"
+    remedy = f"lockstep verify {pipeline}, and find out who wrote into lockstep.unsealed"
+    return [problem(Check.CHAIN, f"pipeline {pipeline}", stuck, why, remedy)]
+
+
 def target_findings(pipeline: str, facts: TargetFacts) -> Judged:
     """Reports a table that is missing, not writable, emptied by a crash, or has very many partitions."""
     again = f"{MIGRATE} {pipeline}"

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
-    from lockstep.core.proof.verification import PromiseCheck
+    from lockstep.core.proof.verification import PromiseCheck, Wrong
 
 Q = queries("lockstep.ledger.proof", "chain")
 LINKS_PER_TRANSACTION = 1_000  # records that one transaction links
+BATCHES_WITHOUT_LINK = 10  # a seal that fails now and then is made up for by the next one
 CHECK = "the chain of commits and decisions holds"
 
 
@@ -38,9 +39,15 @@ def head(cur: cursor, pipeline: str) -> Any:
 def chain_check(cur: cursor, pipeline: str) -> PromiseCheck:
     """Checks each link against its record and its predecessor. Each commit and decision must be linked or waiting."""
     wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
+    wrong.join(stuck(cur, pipeline))
     found = head(cur, pipeline)
     detail = f"{found.number or 0} links, {found.waiting} records wait for the next run"
     return wrong.check(CHECK, told=detail)
+
+
+def stuck(cur: cursor, pipeline: str) -> Wrong:
+    """Names what no seal can link, and records that wait though many batches were committed since the last link."""
+    return first_wrong(cur, sql.SQL(Q["stuck"]), {"pipeline": pipeline, "most": BATCHES_WITHOUT_LINK})
 
 
 def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:

@@ -50,3 +50,28 @@ where l.pipeline = %(pipeline)s and l.batch_id = any(%(batches)s) order by l.num
 -- name: digests
 -- The digests of some links.
 select number, digest from lockstep.link where pipeline = %(pipeline)s and number = any(%(numbers)s)
+
+-- name: stuck
+-- What the next seal cannot link, and records that wait though many batches have been committed since the last link.
+select null as topic, null as partition, what from (
+    select 'decision ' || u.decision_id || ' waits for its link, and ' || case when l.number is null
+        then 'is not a decision of the pipeline' else 'has one' end as what
+    from lockstep.unsealed u left join lockstep.link l using (decision_id)
+    where u.pipeline = %(pipeline)s and u.decision_id is not null and (l.number is not null or not exists (
+        select from lockstep.decision d where d.decision_id = u.decision_id and d.pipeline = u.pipeline))
+    union all
+    select 'batch ' || u.batch_id || ' waits for its link, and ' || case when l.number is null
+        then 'is not a committed batch of the pipeline' else 'has one' end
+    from lockstep.unsealed u left join lockstep.link l on l.batch_id = u.batch_id and l.stream_id = u.stream_id
+    where u.pipeline = %(pipeline)s and u.batch_id is not null and (l.number is not null or not exists (
+        select from lockstep.commit c join lockstep.batch b using (batch_id)
+        where c.batch_id = u.batch_id and c.stream_id = u.stream_id and b.pipeline = u.pipeline))
+    union all
+    select w.waiting || ' records wait for their link, and ' || c.closed || ' batches were committed since the last one' from (
+        select count(*) as waiting from lockstep.unsealed where pipeline = %(pipeline)s) w
+    cross join (select max(at) as at from lockstep.link where pipeline = %(pipeline)s) l
+    cross join lateral (
+        select count(*) as closed from lockstep.batch b
+        where b.pipeline = %(pipeline)s and b.state = 'committed' and b.closed_at > l.at) c
+    where w.waiting > 0 and c.closed >= %(most)s) s
+order by what

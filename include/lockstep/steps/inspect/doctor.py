@@ -11,7 +11,7 @@ from lockstep.core.health.catalog import catalog_findings
 from lockstep.core.health.database_findings import database_findings
 from lockstep.core.health.evolution_findings import evolution_findings, feed_findings, index_findings
 from lockstep.core.health.findings import NOT_THERE, Check, DoctorReport, Finding, Judged, Severity, warning
-from lockstep.core.health.ledger_findings import ledger_findings, target_findings
+from lockstep.core.health.ledger_findings import chain_findings, ledger_findings, target_findings
 from lockstep.core.health.machine_findings import limits_findings, machine_findings, pace_findings
 from lockstep.core.health.ownership import owner_findings
 from lockstep.core.health.replication_findings import replication_findings
@@ -24,6 +24,7 @@ from lockstep.ledger.admin.replication import replication_facts
 from lockstep.ledger.changes.owners import conflicts
 from lockstep.ledger.feed.make import misses
 from lockstep.ledger.migrate import known_migrations
+from lockstep.ledger.proof.chain import stuck
 from lockstep.ledger.views import reading
 from lockstep.steps.changes.evolve import propose, propose_indexes
 from lockstep.steps.inspect.look_at_topics import away_finding, of_topics
@@ -150,6 +151,7 @@ def _of_postgres(
             if ledger.lets_read(READER) and set(migrations) <= set(ledger.applied or ()):
                 told |= {pipeline.name: _of_ledger(conn, pipeline) for pipeline in pipelines}
                 for pipeline in pipelines:
+                    judged += chain_findings(pipeline.name, _stuck(conn, pipeline))
                     judged += owner_findings(pipeline.name, told[pipeline.name].conflicts)
                     judged += feed_findings(pipeline.name, _of_feeds(conn, pipeline))
                     judged += window_findings(pipeline.name, facts_of_time(conn, pipeline))
@@ -186,6 +188,12 @@ def _of_columns(conn: connection, pipeline: Pipeline, *, is_transformed: bool) -
         return evolution_findings(propose(conn, pipeline, [pipeline.columns for _ in pipeline.targets]))
     except Refusal:  # a missing table is a separate finding, and another store compares before each read
         return []
+
+
+def _stuck(conn: connection, pipeline: Pipeline) -> str:
+    with transaction(conn, READER) as cur:
+        found = stuck(cur, pipeline.name)
+    return str(found) if found.count else ""
 
 
 def _of_feeds(conn: connection, pipeline: Pipeline) -> dict[str, str | None]:
