@@ -340,6 +340,6 @@ MUTANTS = [
         "a driver inherits what nobody has listed",
         "every secret of Airflow, its providers and its workers would be read by a transform",
         ("tests/dags/test_withheld.py::test_what_is_on_no_list_does_not_reach_a_driver_and_what_it_needs_does",),
-        Edit("adapters/withheld.py", "if not OF_DRIVERS.fullmatch(name)}", "if not name}"),
+        Edit("adapters/withheld.py", "if not INHERITED_BY_DRIVERS.fullmatch(name)}", "if not name}"),
     ),
 ]

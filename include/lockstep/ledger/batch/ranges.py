@@ -202,10 +202,3 @@ def _total(line: ManifestLine, digests_: Digests) -> SimpleNamespace:
     return SimpleNamespace(
         **fields, **digest, quarantined=0, rows_digest=digests_.rows, rejects_digest=digests_.rejects
     )
-
-
-def pipeline_of(cur: cursor, batch_id: int) -> str | None:
-    """Returns the pipeline of a batch, or None if there is no such batch."""
-    cur.execute(Q["pipeline_of"], {"batch_id": batch_id})
-    found = every(cur)
-    return str(found[0].pipeline) if found else None

@@ -91,7 +91,3 @@ select s.topic, s.partition, c.token, u.delivered, u.written, u.rejected, u.rows
     exists (select 1 from lockstep.coverage v where v.batch_id = c.batch_id and v.stream_id = c.stream_id) as is_held
 from lockstep.commit c join lockstep.result u using (batch_id, token, stream_id) join lockstep.stream s using (stream_id)
 where c.batch_id = %(batch_id)s order by c.stream_id
-
--- name: pipeline_of
--- Whose batch it is.
-select pipeline from lockstep.batch where batch_id = %(batch_id)s

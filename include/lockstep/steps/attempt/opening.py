@@ -11,7 +11,8 @@ from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.planning.blocked import changed_definition
 from lockstep.core.states import BatchState
 from lockstep.ledger.batch.plan import last_documents
-from lockstep.ledger.batch.ranges import end_older_tasks, pipeline_of
+from lockstep.ledger.batch.ranges import end_older_tasks
+from lockstep.ledger.changes.decisions import pipeline_of_batch
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -42,7 +43,7 @@ def require_own_attempt(conn: connection, attempt: AttemptId, name: str) -> None
     Airflow hands attempts from task to task in XCom, which everybody with edit rights on a DAG can write.
     """
     with transaction(conn, STAGER) as cur:
-        pipeline = pipeline_of(cur, attempt.batch_id)
+        pipeline = pipeline_of_batch(cur, attempt.batch_id)
     if pipeline != name:
         whose = f"is of the pipeline {pipeline}, not of {name}" if pipeline else "is not in the ledger"
         raise Superseded(f"batch {attempt.batch_id} {whose}: plan again")

@@ -25,8 +25,7 @@ ANNOUNCE_LOCK_SECONDS = 0.2
 def announce(at: Context, pipeline: Pipeline, attempt: AttemptId) -> None:
     """Seals the chain, shows the positions as a consumer group's and drops the staged rows.
 
-    Raises `Superseded` for another pipeline's attempt.
-    Best effort: if the seal or the offsets fail here, the next batch's announcement makes up for it.
+    Raises `Superseded` for another pipeline's attempt. If the seal or the offsets fail, the next announcement mends it.
     """
     require_own_attempt(at.conn, attempt, pipeline.name)
     reach("announce.before")

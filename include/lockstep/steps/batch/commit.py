@@ -56,9 +56,8 @@ COMMIT_TRIES = 5
 def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
     """Commits the attempt once. Returns when it has committed its batch, even if the connection was lost.
 
-    Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content. Raises
-    `Superseded` when another attempt owns or has committed the batch. Raises `BadData` when the target refuses the
-    rows. Raises `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than planned.
+    Raises `DefinitionChanged` if other content has staged it. Raises `Superseded` if another attempt owns or has committed
+    the batch. Raises `BadData` if the target refuses the rows. Raises `CoverageMoved` if coverage is not as planned.
     """
     require_own_attempt(at.conn, attempt, folder.pipeline.name)
     with Lease(at.dsn, attempt), failure_recorded(at, attempt, but=TRY_AGAIN):

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_over: bool = False) -> None:
     """Records the counts of the read and the verdict on it.
 
-    Raises `BadData`, with the verdict kept, when the attempt must not be committed. `hands_over` keeps the batch for
-    the process that commits.
+    Raises `BadData`, with the verdict kept, when the attempt must not be committed. `hands_over` keeps the batch leased.
     """
     require_own_attempt(at.conn, attempt, folder.pipeline.name)
     with Lease(at.dsn, attempt, hands_over=hands_over), failure_recorded(at, attempt, but=TRY_AGAIN):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lockstep.core.proof.verification import PromiseCheck, Proves
 
 Q = queries("lockstep.targets.proof", "accumulated")
-CHECKS: dict[str, tuple[str, Proves]] = {
+TOTALS_CHECKS: dict[str, tuple[str, Proves]] = {
     "every contribution is of a segment its batch owns": ("contributions_of_strangers", "coordinates"),
     "every row counts for its key": ("contributions_not_counted", "coordinates"),
     "each key has one row": ("keys_doubled", "coordinates"),
@@ -47,7 +47,7 @@ def checks(cur: cursor, pipeline: str, target: Accumulate) -> list[PromiseCheck]
     """
     parts = written_pieces(cur, target)
     found = []
-    for name, (query, proves) in CHECKS.items():
+    for name, (query, proves) in TOTALS_CHECKS.items():
         wrong = first_wrong(cur, sql.SQL(Q[query]).format(**parts), {"pipeline": pipeline, "target": target.table})
         found.append(wrong.check(name, proves, target.table))
     return found
