@@ -7,8 +7,9 @@ from contextlib import closing
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import PLANNER, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, transaction
 from lockstep.core.pipeline.definition import Feed
+from lockstep.ledger.feed.make import make_feeds
 from lockstep.ledger.feed.trim import trim
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.upkeep.trim_feeds import trim_feeds
@@ -53,6 +54,27 @@ def test_e15_upkeep_trims_sets_that_are_older_than_the_feed_keeps(scene, postgre
     with pytest.raises(psycopg2.errors.InvalidParameterValue, match=r"feed_trimmed: the changes .* below number 6"):
         scene.ask("select * from lockstep_feed.public_house_from(5, 1)")
     assert scene.ask("select number, seq from lockstep_feed.public_house_from(6, 1)") == [(6, 3), (6, 3)]
+
+
+def test_a_reader_past_the_end_is_refused_as_after_a_restore(scene):
+    assert scene.ask("select * from lockstep_feed.public_house_from(12, 1)") == []
+    with pytest.raises(
+        psycopg2.errors.InvalidParameterValue, match=r"feed_ahead: the next change .* 12, and 13 is asked"
+    ):
+        scene.ask("select * from lockstep_feed.public_house_from(13, 1)")
+
+
+def test_migrate_draws_the_readers_function_again_and_keeps_who_may_call_it(scene):
+    reader = "'lockstep_feed.public_house_from(bigint, int)'::regprocedure"
+    older = f"execute replace(pg_get_functiondef({reader}), 'feed_ahead', 'feed_of_before')"
+    scene.ask("reset role; grant execute on function lockstep_feed.public_house_from to lockstep_stager; select 1")
+    scene.ask(f"reset role; do $$ begin {older}; end $$; select 1")
+
+    with transaction(scene.at.conn, OWNER) as cur:
+        make_feeds(cur, scene.pipeline)
+
+    drawn = "select strpos(prosrc, 'feed_ahead') > 0, has_function_privilege('lockstep_stager', oid, 'execute') from pg_proc"
+    assert scene.ask(f"{drawn} where oid = {reader}") == [(True, True)]
 
 
 def test_e15_portions_are_whole_sets_and_at_least_one(scene, postgres):

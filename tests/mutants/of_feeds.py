@@ -163,4 +163,11 @@ MUTANTS = [
         Edit("ledger/feed/make.py", "if retyped and (what := other_rows(cur, pipeline, target)).count", "if False"),
         long=True,
     ),
+    one(
+        "a reader past the end of a feed gets nothing and no word",
+        "after a restore it would miss what gets the numbers again",
+        "tests/feed/test_trimming.py::test_a_reader_past_the_end_is_refused_as_after_a_restore",
+        Edit("ledger/feed/make.sql", "if $1 > (select f.next_number", "if false and $1 > (select f.next_number"),
+        long=True,
+    ),
 ]

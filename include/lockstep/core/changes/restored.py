@@ -69,7 +69,7 @@ def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
     run = f"lockstep run {pipeline.name} reads these records again"
     last = run if evidence.told else f"lockstep run {pipeline.name} goes on at the ledger's positions"
     if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
-        return (f"rows and offsets went back together, so nothing is to be mended: {last}",)
+        return (f"rows and offsets went back together, so nothing is to be mended: {last}", *_of_feeds(pipeline))
     said = [_of_ahead(pipeline, each, run) for each in evidence.ahead]
     said += [
         f"{_where(each)} holds results of batch {each.batch_id}, which this ledger does not know: "
@@ -78,6 +78,15 @@ def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
         if each not in evidence.ahead
     ]
     return tuple(said) or (f"the store holds nothing past the position: {last}",)
+
+
+def _of_feeds(pipeline: Pipeline) -> tuple[str, ...]:
+    return tuple(
+        f"numbers of the feed of {target.table} are given again, so a reader by SQL that was past them begins anew: "
+        f"lockstep changes {pipeline.name} --target {target.table} --snapshot --json"
+        for target in pipeline.targets
+        if target.feed is not None
+    )
 
 
 def _of_ahead(pipeline: Pipeline, each: SeenBatch, run: str) -> str:

@@ -100,6 +100,7 @@ def _make(cur: cursor, pipeline: str, target: Target, feed: Feed, *, is_there: b
     _refuse_odd(cur, pipeline, table)
     if is_there and _misses(cur, table) is None:
         cur.execute(Q["keep"], values | {"keep": feed.keep})
+        _make_reader(cur, table, anew=False)  # an earlier version may have drawn it
         return
     cur.execute(Q["hold_commits"], values)
     parts: dict[str, Composable] = {
@@ -114,6 +115,7 @@ def _make(cur: cursor, pipeline: str, target: Target, feed: Feed, *, is_there: b
             refuse_filled_columns(cur, pipeline, [table])
             _follow_retyped(cur, pipeline, target)
             cur.execute(Q["keep"], values | {"keep": feed.keep})
+            _make_reader(cur, table, anew=False)
         else:
             facts = values | {
                 "name": feed_name(table),
@@ -180,10 +182,12 @@ def _refuse_lost(cur: cursor, pipeline: str, table: str) -> None:
         )
 
 
-def _make_reader(cur: cursor, table: str) -> None:
+def _make_reader(cur: cursor, table: str, *, anew: bool = True) -> None:
+    """Makes the reader's function. One that is not made `anew` keeps its columns and its rights."""
     images = f"{SCHEMA}.{feed_name(table)}"
     parts: dict[str, Composable] = {"reader": table_name(f"{images}_from"), "images": table_name(images)}
-    cur.execute(sql.SQL(Q["drop_reader"]).format(**parts))
+    if anew:
+        cur.execute(sql.SQL(Q["drop_reader"]).format(**parts))
     cur.execute(Q["columns"], {"images": images})
     columns = every(cur)
     parts |= {

@@ -103,14 +103,20 @@ where i.attrelid = to_regclass(%(images)s) and i.attnum > 0 and not i.attisdropp
 drop function if exists {reader}(bigint, int)
 
 -- name: make_reader
--- The reader's function: the changes from the number of the first argument on, as many as the second says, in their order.
-create function {reader}(bigint, int)
+-- The reader's function: the changes from the number of the first argument on, as many as the second says, in their order. A
+-- number that was not given yet was read in another timeline of the ledger: others would get it unseen.
+create or replace function {reader}(bigint, int)
 returns table (number bigint, seq bigint, change text, kind text, batch_id bigint, at timestamptz, {typed})
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     if $1 < (select f.kept_from from lockstep.feed f where f.target = {name}) then
         raise exception 'feed_trimmed: the changes of % below number % are trimmed', {name},
             (select f.kept_from from lockstep.feed f where f.target = {name}) using errcode = '22023';
+    end if;
+    if $1 > (select f.next_number from lockstep.feed f where f.target = {name}) then
+        raise exception 'feed_ahead: the next change of % gets number %, and % is asked for', {name},
+            (select f.next_number from lockstep.feed f where f.target = {name}), $1
+            using errcode = '22023', hint = 'After a restore of the ledger, a reader begins anew with the table as it is.';
     end if;
     return query
         select s.first_number + i._ordinal_in_set, s.seq, i._change, s.kind, s.batch_id, s.at, {columns}
