@@ -114,7 +114,7 @@ MUTANTS = [
     one(
         "reap deletes where the ledger says",
         "a row from before the guard would delete the files of any folder",
-        f"{FOLDERS}test_without_the_databases_guard_reap_deletes_nothing_there[another folder]",
+        (f"{FOLDERS}test_without_the_databases_guard_reap_deletes_nothing_there[another folder]",),
         Edit(
             "steps/lake/sweep.py",
             "return not row.folder or row.location == prefix_of(row.folder, row.batch_id, row.token)",
@@ -169,7 +169,7 @@ MUTANTS = [
     one(
         "memory_stays dropped from reject",
         "records that nobody could decode would be gone without a word",
-        f"{TAKEN}[a reject-lockstep_committer]",
+        (f"{TAKEN}[a reject-lockstep_committer]",),
         Drop("drop trigger memory_stays on lockstep.reject"),
         long=True,
     ),
@@ -240,7 +240,7 @@ MUTANTS = [
     one(
         "own_range on claim goes by the role that is set",
         "a task would free the claims of others",
-        f"{MEMBERS}test_a_tasks_login_changes_no_range_of_others_whatever_role_it_has_set[claims-select 1]",
+        (f"{MEMBERS}test_a_tasks_login_changes_no_range_of_others_whatever_role_it_has_set[claims-select 1]",),
         Drop(
             "drop trigger own_range on lockstep.claim; create trigger own_range before delete on lockstep.claim"
             " for each row when (current_user = 'lockstep_partition'::name) execute function lockstep.guard_task()"

@@ -36,7 +36,7 @@ def counts_of_streams(cur: cursor, pipeline: str) -> dict[int, OffsetCounts]:
     }
 
 
-def accepted_losses(cur: cursor, streams: Sequence[int]) -> list[Any]:
+def lost_stretches(cur: cursor, streams: Sequence[int]) -> list[Any]:
     """Returns the lost stretches of streams."""
     cur.execute(Q["losses"], {"streams": list(streams)})
     return every(cur)

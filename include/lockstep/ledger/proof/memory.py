@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from lockstep.core.proof.verification import PromiseCheck
 
 Q = queries("lockstep.ledger.proof", "memory")
-CHECKS = {"owners of its tables are recorded": "owners_missing", "pauses were decided": "paused_undecided"}
+MEMORY_CHECKS = {"owners of its tables are recorded": "owners_missing", "pauses were decided": "paused_undecided"}
 
 
 def memory_checks(cur: cursor, pipeline: str) -> list[PromiseCheck]:
     """Checks that owners and pauses are as the decisions say."""
-    return [first_wrong(cur, sql.SQL(Q[query]), {"pipeline": pipeline}).check(name) for name, query in CHECKS.items()]
+    return [
+        first_wrong(cur, sql.SQL(Q[query]), {"pipeline": pipeline}).check(name) for name, query in MEMORY_CHECKS.items()
+    ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.proof.verification import PromiseCheck, Wrong
-from lockstep.ledger.proof.given_up import accepted_losses
+from lockstep.ledger.proof.given_up import lost_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def lost_check(cur: cursor, view: LogView, streams: Sequence[Any]) -> PromiseCheck:
     """Names lost offsets of these streams that their log, or the archive, still holds."""
     wrong, known, looked_at = Wrong(), {stream.stream_id: stream for stream in streams}, 0
-    for lost in accepted_losses(cur, list(known)):
+    for lost in lost_stretches(cur, list(known)):
         stream = known[lost.stream_id]
         bounds = view[TopicPartition(stream.topic, stream.partition)]
         for begin, until in bounds.held_within(lost.from_offset, lost.until_offset):
