@@ -208,7 +208,7 @@ def test_a_transaction_that_is_left_alone_is_ended_by_the_server(database):
 
 
 def test_a_connection_that_is_lost_while_its_settings_are_asked_for_is_one_line(database, monkeypatch):
-    def cut(conn, _dsn, _place):
+    def cut(conn, _place):
         with conn, conn.cursor() as cur:
             cur.execute("select pg_terminate_backend(pg_backend_pid())")
 
