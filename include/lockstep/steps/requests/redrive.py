@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.planning.requests import Request
 
+LOG_IS_LEFT = "the pipeline does not read their log any more: it was made anew, left by a move, or is gone"
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -91,7 +93,7 @@ def redrive(
             else:
                 readable.append(StreamRange(row.stream_id, offsets))
         gone = requests.rejects_elsewhere(cur, pipeline.name, list(partitions), asdict(held))
-        told += [Unreadable(**row._asdict(), why="the log they were read from is not there any more") for row in gone]
+        told += [Unreadable(**row._asdict(), why=LOG_IS_LEFT) for row in gone]
         windows = touched_segments(cur, streams, readable, whole_batches=whole)
         before = sum(row.count for row in requests.rejects_within(cur, windows))
     if told and not windows:
