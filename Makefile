@@ -28,7 +28,7 @@ endif
 # session. In their order: files with few tests take the longest, and must not be left to the end.
 SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
-LOCK := uv pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
+LOCK = $(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links --generate-hashes
 
 # All but Java and Postgres, which have a lock of their own: most machines have both.
 EXTRAS := airflow avro demo expectations json-schema lake protobuf spark
@@ -225,13 +225,13 @@ $(VENV)/.made:
 ifeq ($(UV)$(PYTHON),)
 	@echo "no uv and no Python 3.11 on PATH.  Next: apt-get install python3.11-venv" >&2; exit 1
 else ifneq ($(UV),)
-	@uv venv --quiet --clear --python $(or $(PYTHON),3.11) $(VENV)
+	@$(UV) venv --quiet --clear --python $(or $(PYTHON),3.11) $(VENV)
 else
 	@$(PYTHON) -m venv --clear $(VENV)
 endif
 	@touch $@
 
-INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
 
 # What others made comes in by its SHA-256 alone. What has to be built is built by the setuptools that came in first.
 # The pip that comes with Python 3.11 would else run setup.py itself, which later ones do not. A lock names every package,

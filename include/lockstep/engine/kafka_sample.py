@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from lockstep.adapters.kafka.broker import Broker
-from lockstep.adapters.kafka.reading import size_of
+from lockstep.adapters.kafka.reading import MILLISECOND, SINCE, size_of
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
 from lockstep.engine.kafka_raw import cut_large, log_place, raw_records, without_bytes
@@ -74,7 +75,7 @@ class SampleRanges(KafkaRanges):
 
     def _message(self, topic: str, offset: int) -> Message:
         record = self.given[offset - FIRST_LINE]
-        stamp = self.stamp if record.timestamp is None else int(record.timestamp.timestamp() * 1000)
+        stamp = self.stamp if record.timestamp is None else (record.timestamp.astimezone(UTC) - SINCE) // MILLISECOND
         return Message(
             topic=topic,
             partition=SAMPLE_PARTITION,

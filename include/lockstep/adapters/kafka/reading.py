@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import methodcaller
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     Headers = Sequence[tuple[str, Any]] | None
 
+SINCE, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)  # of Kafka's timestamps
 INTERVAL_MS = 1_000
 CLOSE_SECONDS = 5.0
 HEADERS_OF = methodcaller("headers")
@@ -40,12 +40,12 @@ MALFORMED = {
 
 def moment_of_stamp(stamp: int) -> datetime:
     """Returns a record's timestamp as a time. Past the calendar's end it is the last one."""
-    return datetime.fromtimestamp(min(stamp, LAST_STAMP) / 1000, UTC)
+    return SINCE + min(stamp, LAST_STAMP) * MILLISECOND
 
 
 def stamp_of_moment(moment: datetime) -> int:
     """Returns the first timestamp at or past a time. Kafka counts from 1970, and takes one below that for a question."""
-    return max(0, math.ceil(moment.timestamp() * 1000))
+    return max(0, -((SINCE - moment.astimezone(UTC)) // MILLISECOND))
 
 
 class Fetched:
