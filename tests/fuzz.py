@@ -1,4 +1,4 @@
-"""Fuzzes the readers of hostile bytes and the writers of rows: `python tests/fuzz.py SECONDS [DSN]`.
+"""Fuzzes the readers of hostile bytes and the writers of rows: `python tests/fuzz.py SECONDS [DSN [SEED]]`.
 
 It is a separate process: a decoder that crashes ends it, and its caller sees that. It compares values.
 """
@@ -23,6 +23,7 @@ from fastavro import parse_schema, schemaless_writer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fuzz_hostile import Watch, hostile, watched
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.pipeline.definition import Append, Avro, Custom, Json, Pipeline, Protobuf, Upsert
 from lockstep.engine.sinks.copy_binary import copy_binary
@@ -37,6 +38,7 @@ from lockstep.formats.values import arrow_type
 from support.inputs.protos import a_file, a_message, classes, framed
 
 EACH = settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+ROUNDS_OF_HOSTILE = 20  # seeds of each round
 HEAD = b"\x00\x00\x00\x00"
 JSON = Json("id string, n int, big bigint, amount decimal(12,2), ratio double, ok boolean")
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -301,10 +303,19 @@ def copied(dsn: str) -> None:
     conn.close()
 
 
-def main(seconds: float, dsn: str | None) -> int:
-    """Runs rounds of every fuzzer until the time is over, at least one."""
+def main(seconds: float, dsn: str | None, first: int) -> int:
+    """Runs rounds of every fuzzer until the time is over, at least one. Ends with the input that took too much."""
+    watch = Watch()
+    with watched(watch):
+        return rounds_of(seconds, dsn, first, watch)
+
+
+def rounds_of(seconds: float, dsn: str | None, first: int, watch: Watch) -> int:
+    """Runs the rounds, and returns their number."""
     until, rounds = time.monotonic() + seconds, 0
     while not rounds or time.monotonic() < until:
+        for number in range(ROUNDS_OF_HOSTILE):
+            hostile(watch, first + rounds * ROUNDS_OF_HOSTILE + number)
         avro_values()
         protobuf_values()
         json_contracts()
@@ -318,4 +329,6 @@ def main(seconds: float, dsn: str | None) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{main(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)} rounds\n")
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else time.time_ns() % 2**31
+    sys.stderr.write(f"seed {seed}\n")
+    sys.stdout.write(f"{main(float(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None, seed)} rounds\n")

@@ -17,7 +17,7 @@ from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.registered import WritersById
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import time
 
     from lockstep.core.pipeline.limits import RecordLimits
@@ -95,10 +95,30 @@ def parsed(schema_id: int, text: str, references: Mapping[str, str], limits: Rec
             parse_schema(_shallow(each, limits), named_schemas=named)
         schema = parse_schema(_shallow(text, limits), named_schemas=named)
         schema = named.get(schema, schema) if isinstance(schema, str) else schema
+        _require_sound([schema, *named.values()])
         is_open_ = is_open(schema, named, limits)
     except Exception as error:  # noqa: BLE001 - fastavro raises many kinds for what is no schema
         raise UnknownSchema(f"schema id {schema_id} cannot be read: {_told(error)}") from None
     return WriterSchema(schema_id, schema, named, limits, is_open_)
+
+
+def _require_sound(types: Iterable[Any]) -> None:
+    """Raises `ValueError` for a union within a union, or a name that is no text. The parser lets both pass."""
+    waiting = [(each, False) for each in types]
+    while waiting:
+        type_, is_branch = waiting.pop()
+        if isinstance(type_, list):
+            if is_branch:
+                raise ValueError("a union within a union")
+            waiting += [(each, True) for each in type_]
+        elif isinstance(type_, dict):
+            waiting += [
+                (type_[name], name == "type" and is_branch) for name in ("type", "items", "values") if name in type_
+            ]
+            for field in type_.get("fields", ()):
+                if not isinstance(field["name"], str):
+                    raise ValueError("a field's name is no text")  # noqa: TRY004 - a reason
+                waiting.append((field["type"], False))
 
 
 def _shallow(text: str, limits: RecordLimits) -> Any:
@@ -110,12 +130,13 @@ def _shallow(text: str, limits: RecordLimits) -> Any:
 
 
 def _without_loose_decimals(part: Any) -> Any:
-    """Returns a schema in which a decimal without a precision is of its type alone, as Avro's specification has it."""
+    """Returns a schema in which a type without a valid logical type is itself alone, as Avro's specification has it."""
     if isinstance(part, list):
         return [_without_loose_decimals(each) for each in part]
     if not isinstance(part, dict):
         return part
-    is_loose = part.get("logicalType") == "decimal" and not isinstance(part.get("precision"), int)
+    logical, sizes = part.get("logicalType"), (part.get("precision"), part.get("scale", 0))
+    is_loose = not isinstance(logical, str) or (logical == "decimal" and not all(type(each) is int for each in sizes))
     return {
         name: _without_loose_decimals(each)
         for name, each in part.items()
