@@ -30,7 +30,7 @@ FIRST, SECOND = CLAIMED.format(low=0, high=3, of=1), CLAIMED.format(low=3, high=
 PUT = """insert into lockstep.contribution (target, key, batch_id, stream_id, records, "offset", ordinal, totals, folded)
     select target, key, {batch}, stream_id, {records}, "offset", ordinal, totals, {folded} from lockstep.contribution """
 ARCHIVED = f"""insert into lockstep.archived (stream_id, offsets, path, records, bytes, digest_sum, digest_squares, sha256,
-    log_start) select stream_id, '[1, 2)', 'a', 1, 1, 0, 0, '{"0" * 64}', 0 from lockstep.stream where partition = 0; """
+    log_start) select stream_id, '[1, 2)', 'house/a', 1, 1, 0, 0, '{"0" * 64}', 0 from lockstep.stream where partition = 0; """
 NEWEST = "(select max(batch_id) from lockstep.batch)"
 # constraint → what must be refused, by its name
 REFUSED = [
