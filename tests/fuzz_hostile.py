@@ -130,7 +130,7 @@ def cut(chance: random.Random, data: bytes) -> bytes:
 
 def changes(chance: random.Random, watch: Watch) -> None:
     """Checks that a change record is a row that fits, a deletion, nothing, or a reject with a reason."""
-    order = chance.choice([{}, {"order": "source"}])
+    order: dict[str, Any] = chance.choice([{}, {"order": "source"}])
     format_ = Debezium(COLUMNS, key=("id",), **order)
     take, templates = (
         ChangeDecoder("shop", format_),
@@ -212,37 +212,27 @@ def answers(chance: random.Random, watch: Watch) -> None:
                     break
                 assert bool(outcome.values) != bool((outcome.reason or "").strip()), outcome
     text = chance.choice(["", "AAAA", "!", "é", "CgN4eXo=" * chance.randint(1, 50)])
-    take = MessageDecoder(
-        Pipeline("p", "t", Protobuf("id string"), Append("public.p")), Protobuf("id string"), Answering(text)
-    )  # type: ignore[arg-type]
+    proto, registry = Protobuf("id string"), Answering(text)
+    read = MessageDecoder(Pipeline("p", "t", proto, Append("public.p")), proto, registry)  # type: ignore[arg-type]
     with watch.reading(text.encode()), suppress(Refusal):  # .proto text blames the registry
-        take(None, HEAD + chance.randbytes(30), None)
+        read(None, HEAD + chance.randbytes(30), None)
 
 
 def definitions(chance: random.Random, watch: Watch) -> None:
     """Checks that columns and limits of a definition are a definition, or are refused in one line."""
-    types = (
-        "string",
-        "int",
-        "bigint",
-        "decimal(12,2)",
-        "decimal(999999999,2)",
-        "decimal(38,-1)",
-        "decimal(1e9,2)",
-        "x" * 999,
-        "",
-    )
+    decimals = ("decimal(12,2)", "decimal(999999999,2)", "decimal(38,-1)", "decimal(1e9,2)")
+    types, names = ("string", "int", "bigint", *decimals, "x" * 999, ""), ("a", "b", "ü", "_x", "")
+    makers: list[Any] = [Json, Avro, Protobuf, lambda columns: Debezium(columns, key=("a0",))]
     for _ in range(20):
-        columns = ", ".join(
-            f"{chance.choice(['a', 'b', 'ü', '_x', ''])}{n} {chance.choice(types)}" for n in range(chance.randint(0, 5))
-        )
+        some = range(chance.randint(0, 5))
+        columns = ", ".join(f"{chance.choice(names)}{number} {chance.choice(types)}" for number in some)
         with watch.reading(columns.encode()):
+            said = ""
             try:
-                format_ = chance.choice([Json, Avro, Protobuf, lambda c: Debezium(c, key=("a0",))])(columns)
-                Pipeline("p", "t", format_, Append("public.p"))
+                Pipeline("p", "t", chance.choice(makers)(columns), Append("public.p"))
             except Refusal as refused:
                 said = str(refused)
-                assert "\n" not in said
+            assert "\n" not in said
 
 
 def hostile(watch: Watch, seed: int) -> None:

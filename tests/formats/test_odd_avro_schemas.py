@@ -22,7 +22,7 @@ class Answering:
 
 def outcome(*fields: Any, columns: str = "id string"):
     format_ = Avro(columns)
-    take = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Answering(json.dumps(a_record(*fields))))
+    take = Decoder(Pipeline("p", "t", format_, Append("public.p")), format_, Answering(json.dumps(a_record(*fields))))  # type: ignore[arg-type]
     return take(None, b"\x00\x00\x00\x00\x01\x02a", None)
 
 

@@ -6,11 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from lockstep.airflow.steps import announce_attempt
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.staging import AttemptId
-from lockstep.steps.batch.announce import announce
 from lockstep.steps.batch.commit import commit
 from lockstep.steps.batch.validate import validate
+
+
+def announce(at, pipeline, attempt) -> None:
+    announce_attempt(at, pipeline, [], attempt)
+
 
 SEEN = "select state, error, closed_at, lease_until from lockstep.attempt order by token"
 

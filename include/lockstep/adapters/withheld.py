@@ -25,7 +25,7 @@ FROM_PROGRAMS = re.compile(
 
 # What a driver that Airflow starts may have: what programs, Java, Spark, Python, Postgres, proxies and stores go by. A
 # variable that stands here by its prefix and is a secret of Airflow is withheld all the same.
-INHERITED_BY_DRIVERS = re.compile(
+FOR_DRIVERS = re.compile(
     "PATH|HOME|USER|LOGNAME|SHELL|PWD|HOSTNAME|TERM|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|TEMP|TMP|XDG_.*|LD_.*|MALLOC_.*"
     "|JAVA_.*|JDK_JAVA_OPTIONS|_JAVA_OPTIONS|JRE_HOME|CLASSPATH|SPARK_.*|HADOOP_.*|YARN_.*|HIVE_CONF_DIR|KRB5.*|KUBERNETES_.*"
     "|PYTHON.*|PYSPARK_.*|VIRTUAL_ENV|CONDA_.*|COVERAGE_.*|OMP_.*|OPENBLAS_.*|MKL_.*|NUMEXPR_.*|ARROW_.*|GRPC_.*|CUDA_.*|NVIDIA_.*"
@@ -48,7 +48,7 @@ def of_submitters(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 @contextmanager
 def for_driver(environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
     """Leaves in the environment what a driver may have, for the block. All other variables come back behind it."""
-    kept = {name: environ.pop(name) for name in list(environ) if not INHERITED_BY_DRIVERS.fullmatch(name)}
+    kept = {name: environ.pop(name) for name in list(environ) if not FOR_DRIVERS.fullmatch(name)}
     try:
         with withheld(environ):
             yield

@@ -108,10 +108,12 @@ def announce_attempt(
 ) -> None:
     """Announces the attempt's commit, and says to whom. Fails if there is no commit, with nothing done."""
     from lockstep.airflow import logs
+    from lockstep.steps.attempt.opening import require_own_attempt
     from lockstep.steps.batch import announce as step
     from lockstep.steps.inspect import status
 
     batch_id = attempt.batch_id
+    require_own_attempt(at.conn, attempt, pipeline.name)
     ranges = _ranges(at, batch_id)
     for state in {row["state"] for row in ranges} - {BatchState.COMMITTED}:
         raise AirflowFailException(

@@ -21,9 +21,7 @@ from lockstep.ledger.batch import delivery as deliveries
 from lockstep.ledger.batch.parts import attach_parts
 from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.target_rows import require_target_rows
-from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
-from lockstep.steps.attempt.lease import Lease
-from lockstep.steps.attempt.opening import require_own_attempt
+from lockstep.steps.attempt.holding import holding_attempt
 from lockstep.steps.attempt.resolve import was_committed
 from lockstep.steps.attempt.target_refusal import refused_by_target
 from lockstep.steps.batch.commit_batch import commit_batch
@@ -56,11 +54,11 @@ COMMIT_TRIES = 5
 def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:
     """Commits the attempt once. Returns when it has committed its batch, even if the connection was lost.
 
-    Raises `DefinitionChanged` if other content has staged it. Raises `Superseded` if another attempt owns or has committed
-    the batch. Raises `BadData` if the target refuses the rows. Raises `CoverageMoved` if coverage is not as planned.
+    Raises `DefinitionChanged`, with the attempt closed, when it was not staged under this folder's content. Raises
+    `Superseded` when another attempt owns or has committed the batch. Raises `BadData` when the target refuses the
+    rows. Raises `CoverageMoved`, with the batch abandoned, when a fill or replay finds other coverage than planned.
     """
-    require_own_attempt(at.conn, attempt, folder.pipeline.name)
-    with Lease(at.dsn, attempt), failure_recorded(at, attempt, but=TRY_AGAIN):
+    with holding_attempt(at, folder.pipeline, attempt):
         match folder.pipeline.guarantee:
             case PerBatch() if lake_places(folder.pipeline.targets):
                 commit_to_lake(at, folder, attempt, lambda moves: _move(at, folder, attempt, with_lake(moves)))

@@ -21,10 +21,8 @@ from lockstep.ledger.lake.of_tasks import rows_in_files
 from lockstep.ledger.staging.quarantine import put_aside
 from lockstep.ledger.staging.staged import staged_reasons, staged_totals
 from lockstep.ledger.staging.target_rows import require_target_rows
-from lockstep.steps.attempt.failure import TRY_AGAIN, failure_recorded
+from lockstep.steps.attempt.holding import holding_attempt
 from lockstep.steps.attempt.judge import judge_beside
-from lockstep.steps.attempt.lease import Lease
-from lockstep.steps.attempt.opening import require_own_attempt
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.ranges.put_aside import put_aside_behind, require_left
 from lockstep.steps.windows.judge_events import judge_events
@@ -42,10 +40,10 @@ if TYPE_CHECKING:
 def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_over: bool = False) -> None:
     """Records the counts of the read and the verdict on it.
 
-    Raises `BadData`, with the verdict kept, when the attempt must not be committed. `hands_over` keeps the batch leased.
+    Raises `BadData`, with the verdict kept, when the attempt must not be committed. `hands_over` keeps the batch for
+    the process that commits.
     """
-    require_own_attempt(at.conn, attempt, folder.pipeline.name)
-    with Lease(at.dsn, attempt, hands_over=hands_over), failure_recorded(at, attempt, but=TRY_AGAIN):
+    with holding_attempt(at, folder.pipeline, attempt, hands_over=hands_over):
         with transaction(at.conn, STAGER) as cur:
             opened = attempts.opened(cur, attempt)
         if opened.unit == CommitUnit.STREAM:
