@@ -9,10 +9,14 @@ import json
 
 import pytest
 
-from lockstep.adapters.postgres import transaction
+from lockstep.adapters.postgres import PLANNER, transaction
 from lockstep.core.errors import Refusal
+from lockstep.core.planning.decisions import Caller
+from lockstep.ledger.changes import history
+from lockstep.ledger.changes.search import LEDGER_NAMES, UNSEARCHED_COLUMNS
 from lockstep.ledger.proof.verify_contents import CONTENTS_AS_COMMITTED as CONTENTS
 from lockstep.ledger.proof.verify_erased import ERASED_STAYS_OUT
+from lockstep.steps.requests.preview import preview
 from support.scenes.erasing import KEY, detail_of, erase_key, feed, holding, wrong
 
 SHOWN = "select * from public.drill t order by t::text"
@@ -114,3 +118,72 @@ def test_contents_are_still_compared_batch_by_batch(contents, produce):
     before = detail_of(here, CONTENTS)
     erase_key(here)
     assert detail_of(here, CONTENTS) == before
+
+
+def rehearsed(here, key: str) -> None:
+    """Previews a replay by code that changes the rows of one key, and records what was found as a history run does."""
+    here.code = lambda value: value | {"n": value["n"] + (value["id"] == key)}
+    asked = here.ask("replay", preview=True)
+    found, _ = preview(here.at, here.engine, here.folder, asked.request_id, Caller("me"))
+    with transaction(here.at.conn, PLANNER) as cur:
+        history.insert_rehearsal(cur, asked.request_id, "code", found.document())
+
+
+def test_what_a_preview_found_loses_its_rows_and_keeps_their_digest(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    rehearsed(here, KEY)
+    assert "lockstep.rehearsal.difference" in holding(here.drill.dsn)
+    (before,) = here.sql("select encode(sha256(convert_to(difference::text, 'UTF8')), 'hex') from lockstep.rehearsal")
+
+    assert erase_key(here).left == ()
+
+    assert holding(here.drill.dsn) == []
+    shown = "select difference -> 'samples' as rows, (difference -> 'changed')::int as changed, erased_digest"
+    assert here.sql(f"{shown} from lockstep.rehearsal") == [([], 3, *before)]
+    assert not erase_key(here).changed
+
+
+def test_a_preview_without_the_key_keeps_its_rows(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    rehearsed(here, "other-0-1")
+    before = here.sql("select difference from lockstep.rehearsal")
+    erase_key(here)
+    assert here.sql("select difference from lockstep.rehearsal where erased_digest is null") == before
+
+
+def test_a_table_that_nobody_thought_of_is_named_where_it_holds_the_key(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    here.sql(
+        "create table lockstep.later (pipeline text, note jsonb, raw bytea);"
+        f"insert into lockstep.later values ('drill', '{{\"of\": \"{KEY}\"}}', '{KEY}'), ('drill', null, '{KEY}'),"
+        f" ('another', '{{\"of\": \"{KEY}\"}}', null); grant select on lockstep.later to lockstep_reader; select 1"
+    )
+    assert erase_key(here).left == ("1 rows of lockstep.later, in note", "2 rows of lockstep.later, in raw")
+
+
+def test_a_table_that_cannot_be_read_is_said_not_to_be_searched(contents, produce):
+    here = contents()
+    feed(produce, here.drill.topic)
+    here.drain()
+    here.sql("create table lockstep.later (pipeline text, note text); select 1")
+    assert erase_key(here).left == ("lockstep.later was not searched: lockstep_reader may not read it",)
+
+
+def test_columns_that_erase_does_not_search_are_in_the_catalog(contents):
+    here = contents()
+    here.drain()
+    columns = {
+        f"{schema}.{table}.{column}"
+        for schema, table, column in here.sql(
+            "select n.nspname, c.relname, a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid"
+            " join pg_namespace n on n.oid = c.relnamespace where a.attnum > 0 and n.nspname ^@ 'lockstep'"
+        )
+    }
+    assert set(UNSEARCHED_COLUMNS) <= columns
+    assert set(LEDGER_NAMES) <= {column.rpartition(".")[2] for column in columns}

@@ -52,6 +52,7 @@ def test_lineage_leads_from_an_offset_to_its_batch_attempt_run_and_rows(conn, le
         "coverage": "batch",
         "rows": [{"id": "o1", "n": 5, "_stream": stream, "_offset": 4, "_ordinal": 0, "_batch": batch}],
         "reject": None,
+        "erased": None,
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, one
 
 ERASE = "tests/ledger/test_erase.py::"
+PAGE = "tests/web/test_erased_record.py::"
 VERIFIED = "tests/ledger/test_erase_verified.py::"
 GUARDS = "tests/ledger/test_erase_guards.py::"
 QUIET = "tests/ledger/test_values_in_no_log.py::test_what_a_target_refuses_is_printed_without_values_and_kept_with_them"
@@ -18,6 +19,7 @@ DECIDED = f"{GUARDS}test_an_erasure_without_the_decision_that_says_what_it_took_
 LATER = f"{GUARDS}test_nothing_is_added_to_an_erasure_that_is_decided"
 LINE = "ledger/migrations/0035_renamed_pipelines.sql"  # the newest line_of
 MIGRATION = "ledger/migrations/0028_erasures.sql"
+SAID = "ledger/migrations/0088_erased_previews.sql"  # the newest erase_said
 
 MUTANTS = [
     one(
@@ -66,7 +68,7 @@ MUTANTS = [
         "a function of the owner would empty whatever it is asked to",
         (f"{GUARDS}test_no_reject_error_or_verdict_is_emptied_behind_its_decision[said]",),
         Edit(
-            MIGRATION,
+            SAID,
             "line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);\nbegin\n"
             "    perform lockstep.guard_undecided(of_erasure);",
             "line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);\nbegin",
@@ -133,6 +135,56 @@ MUTANTS = [
         f"{VERIFIED}test_errors_and_verdicts_that_quote_the_key_lose_it_and_the_chain_holds",
         Edit("steps/changes/erase.py", "said = erasures.erase_said(cur, subject, erasure_id)", "said = 0"),
         long=True,
+    ),
+    one(
+        "a preview keeps the rows of an erased key",
+        "the page of the run would go on showing the person",
+        f"{VERIFIED}test_what_a_preview_found_loses_its_rows_and_keeps_their_digest",
+        Edit(
+            SAID,
+            "difference = jsonb_set(h.difference, '{samples}', '[]')",
+            "difference = h.difference",
+        ),
+        long=True,
+    ),
+    one(
+        "the ledger is not searched by its catalog",
+        "a new table would keep the key unseen",
+        f"{VERIFIED}test_a_table_that_nobody_thought_of_is_named_where_it_holds_the_key",
+        Edit(
+            "ledger/changes/search.py",
+            "found += _in_table(cur, table, facts) if table.is_readable else [_unread(table)]",
+            "pass",
+        ),
+        long=True,
+    ),
+    one(
+        "the page of an erased record shows it",
+        "an erased person would be read there as long as Kafka has the record",
+        f"{PAGE}test_the_page_of_an_erased_offset_names_the_decision_and_asks_kafka_nothing",
+        Edit(
+            "web/pages/record_page.py",
+            '    if found["erased"]:\n        return None,',
+            "    if False:\n        return None,",
+        ),
+        long=True,
+    ),
+    one(
+        "a record of an erased key is shown by its offset",
+        "only the newest record of a key has left a row",
+        f"{PAGE}test_a_record_whose_kafka_key_was_erased_is_not_shown",
+        Edit("web/pages/record_page.py", "        if decision_id:", "        if False:"),
+        long=True,
+    ),
+    one(
+        "an XCom keeps the rows of a preview",
+        "an erasure does not reach Airflow's database",
+        "tests/dags/test_history_form.py::test_an_xcom_keeps_the_counts_of_a_preview_and_no_row",
+        Edit(
+            "airflow/history/showing.py",
+            'for name, value in difference.items() if name != "samples"}',
+            "for name, value in difference.items()}",
+        ),
     ),
     one(
         "a reason may hold the key",

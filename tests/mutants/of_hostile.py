@@ -194,7 +194,7 @@ MUTANTS = [
         "a row is taken by a name that a column may have",
         "an erasure would look for a key in one column, and say that nothing is left",
         (f"{ODD_NAMES}[written once]",),
-        Edit("ledger/changes/erasures.sql", "where (t.*)::text ~", "where t::text ~"),
+        Edit("ledger/changes/search.sql", "where (t.*)::text ~", "where t::text ~"),
         long=True,
     ),
     one(

@@ -153,7 +153,7 @@ def test_what_is_late_and_holds_the_key_in_another_column_is_told(scene):
     ((number,),) = scene.ask("""select row ->> 'n' from lockstep.late limit 1""")
     scene.put(0, 910, key=number)
     scene.done()
-    assert any("late rows of public.house, in another column" in what for what in out(scene, number).left)
+    assert any("rows of lockstep.late, in row" in what for what in out(scene, number).left)
 
 
 KEPT = "create table lockstep.kept as select * from lockstep.{} where key ->> 1 = %s"

@@ -535,7 +535,9 @@ create table rehearsal (
     content_hash text not null,
     difference jsonb not null,
     at timestamptz not null default clock_timestamp(),
+    erased_digest text,  -- The digest of a difference whose rows were erased.
     constraint rehearsal_pkey primary key (request_id),
+    constraint rehearsal_erased_digest_check check (erased_digest ~ '^[0-9a-f]{64}$'),
     constraint rehearsal_request_id_fkey foreign key (request_id) references request(request_id)
 );
 
@@ -2499,13 +2501,14 @@ begin
     return emptied;
 end $$;
 
--- Errors and verdicts of the pipeline that match the pattern lose what they say; returns how many.
+-- Errors, verdicts and previews of the pipeline that match the pattern lose what they say; returns how many.
 create function erase_said(of_erasure bigint, pattern text) returns integer
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 declare
     errors int;
     verdicts int;
+    previews int;
     line text[] := (select lockstep.line_of(pipeline) from lockstep.erasure where erasure_id = of_erasure);
 begin
     perform lockstep.guard_undecided(of_erasure);
@@ -2518,7 +2521,14 @@ begin
             'quarantined', coalesce(v.result -> 'quarantined', '0'))
     from lockstep.batch b where b.batch_id = v.batch_id and b.pipeline = any(line) and v.result::text ~ pattern;
     get diagnostics verdicts = row_count;
-    return errors + verdicts;
+    update lockstep.rehearsal h
+    set erased_digest = coalesce(h.erased_digest, encode(sha256(convert_to(h.difference::text, 'UTF8')), 'hex')),
+        difference = jsonb_set(h.difference, '{samples}', '[]')
+    from lockstep.request r
+    where r.request_id = h.request_id and r.pipeline = any(line) and h.difference -> 'samples' <> '[]'
+      and (h.difference -> 'samples')::text ~ pattern;
+    get diagnostics previews = row_count;
+    return errors + verdicts + previews;
 end $$;
 
 -- No pipeline ends, or goes on again, without its newest decision about that. One that ends has nothing under way.

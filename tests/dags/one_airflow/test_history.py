@@ -302,7 +302,11 @@ def test_a_replay_is_shown_approved_and_done_and_a_rejected_one_changes_nothing(
     rejected = past.trigger(action="replay", approval=True, reason="n was too small", **hour)
     shown = past.until_asked(rejected)
     assert f"| public.approved | 0 | {EACH_HOUR} | 0 | 0 |" in shown
-    assert '"n": 1000' in shown.replace("\\", "")
+    assert '"n": 1000' not in shown.replace("\\", "")
+    assert "n <b>1000</b>" in past.api.page(past.api.links(past.dag_id, rejected, "rehearse")["Difference"]).text
+    xcoms = [past.api.xcom(past.dag_id, rejected, "rehearse", key) for key in ("shown", "difference")]
+    assert "samples" not in str(xcoms)
+    assert "_offset" not in str(xcoms)
     past.answer(rejected, "Reject")
     assert past.over(rejected) == "success"
     assert past.live.ask("select * from public.approved order by _stream, _offset") == before

@@ -1,8 +1,7 @@
-"""Formats the preview of a change of history as Markdown: offset ranges, counts and the first rows that differ."""
+"""Formats the preview of a change of history as Markdown: offset ranges and counts. Rows stay in the ledger."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.changes.row_changes import RowChange
@@ -18,7 +17,10 @@ if TYPE_CHECKING:
     from lockstep.core.planning.requests import Request
     from lockstep.core.planning.widened import Widened
 
-LONGEST_ROW = 300  # characters of a row
+# An erasure does not reach Airflow's database, so no row is written there.
+ROWS_BEHIND = (
+    "The first {number} rows that differ are on the page behind the link **Difference** of the task `rehearse`."
+)
 ADMITTED = "What is late in these offsets would count in its windows **from then on**, by a decision and a replay.\n\n"
 NOTHING_CHANGED = "Nothing was changed so far."
 NOTHING_ASKED = (
@@ -68,6 +70,11 @@ def rehearsed(called: Iterable[Request], targets: Iterable[Target]) -> str:
 
     replay = "; ".join(f"in {target.table} {replay_means(target)}" for target in targets)
     return format_difference(called, {"replay": replay, "fill": FILL_MEANS})
+
+
+def counts_of(difference: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a preview's difference without the rows that it shows, as an XCom keeps it."""
+    return {name: value for name, value in difference.items() if name != "samples"}
 
 
 def format_difference(called: Iterable[Request], means: Mapping[str, str]) -> str:
@@ -129,16 +136,8 @@ def _one(called: Request, means: str) -> str:
         f"Rejects: {rejects.get('before', 0)} before, {rejects.get('after', 0)} after.",
     ]
     if samples := found.get("samples"):
-        rows = [[s["target"], s["kind"], _row(s["before"]), _row(s["after"])] for s in samples]
-        parts.append(_table(("table", "", "before", "after"), rows))
+        parts.append(ROWS_BEHIND.format(number=len(samples)))
     return "\n\n".join(parts)
-
-
-def _row(values: Any) -> str:
-    if values is None:
-        return ""
-    text = json.dumps(values, ensure_ascii=False, default=str)
-    return text if len(text) <= LONGEST_ROW else f"{text[:LONGEST_ROW]}…"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

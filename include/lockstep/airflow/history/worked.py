@@ -45,7 +45,7 @@ def lead_to_work(door: Door) -> Callable[[Mapping[str, Any]], None]:
 
 
 def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]:
-    """Returns a hook after the rehearsal: pushes the difference that was found."""
+    """Returns a hook after the rehearsal: pushes the counts of the difference that was found, and no row."""
 
     def after(_context: Mapping[str, Any], _result: Any) -> None:
         from lockstep.airflow import logs
@@ -57,7 +57,7 @@ def look_after_rehearsal(door: Door) -> Callable[[Mapping[str, Any], Any], None]
             targets = door.folder().pipeline.targets
         logs.log_differences(door.pipeline, called)
         push(shown=showing.rehearsed(called, targets))
-        push(difference={each.lane: each.rehearsal and each.rehearsal.difference for each in called})
+        push(difference={each.lane: showing.counts_of(each.rehearsal.difference) for each in called if each.rehearsal})
 
     return after
 

@@ -75,7 +75,7 @@ def _say(name: str, done: Erased, *, preview: bool) -> None:
     if done.deletions:
         say(f"remembered deletions: {done.deletions} {verb}")
     if done.said:
-        say(f"errors and verdicts that quoted it: {done.said} {verb}")
+        say(f"errors, verdicts and previews that quoted it: {done.said} {verb}")
     if done.abandoned:
         say(f"{'would be abandoned' if preview else 'abandoned'}: batch {cell(list(done.abandoned))}")
     for what in done.left:

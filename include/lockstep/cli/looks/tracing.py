@@ -56,7 +56,9 @@ def lineage_command(
         say(f"{_place(document)}: {document['coverage']}{_by(document)}")
         for row in document["rows"]:
             _say_row(row)
-        if document["reject"]:
+        if document["erased"]:
+            say(f"  erased by decision {document['erased']}")
+        elif document["reject"]:
             say(f"  rejected: {document['reject']['reason']}")
         elif document["coverage"] == CoverageKind.BATCH and not document["rows"]:
             say(f"  no row of it stands: {_taken(pipeline)}")

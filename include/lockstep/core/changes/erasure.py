@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import Refusal
+from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import TEXT, WHOLE_TYPES
 from lockstep.core.pipeline.formats import key_columns
 from lockstep.core.pipeline.guarantees import Delivered
@@ -30,6 +31,14 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
             f"{name}: its results lie in another store, and erase reaches only the ledger's own database; erase them there",
             next_command="set reject_retention in the definition: it empties the rejects that lie here",
         )
+    for target in pipeline.targets:
+        if isinstance(target.table, Iceberg):
+            raise Refusal(
+                f"{name}: {target.table} is a table of the lake, and erase does not reach its files and snapshots; "
+                "nothing was erased",
+                next_command=f"let the transform drop records of the key, then lockstep replay {name}, then lockstep upkeep "
+                f"{name} --lake: files of older snapshots go once LOCKSTEP_LAKE_KEEP is over",
+            )
     column = given or _only_column(pipeline)
     if column is None:
         raise Refusal(

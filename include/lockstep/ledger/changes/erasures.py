@@ -151,27 +151,9 @@ def erase_rejects(cur: cursor, subject: Subject, erasure_id: int) -> int:
 
 
 def erase_said(cur: cursor, subject: Subject, erasure_id: int) -> int:
-    """Replaces errors and verdicts that quote the key. Returns their number."""
+    """Empties errors, verdicts and previews that quote the key. Returns their number."""
     cur.execute(Q["erase_said"], {"erasure_id": erasure_id, "pattern": subject.pattern})
     return int(one(cur).replaced)
-
-
-def left_over(cur: cursor, subject: Subject, targets: Sequence[Target]) -> list[str]:
-    """Names in words each place that still holds the key and cannot be erased."""
-    facts = {"pipeline": subject.pipeline, "pattern": subject.pattern}
-    cur.execute(Q["still_told"], facts)
-    found = [row.what for row in every(cur)]
-    for target in targets:
-        cur.execute(sql.SQL(Q["still_held"]).format(target=table_name(target.table)), facts)
-        if rows := one(cur).rows:
-            found.append(f"{rows} rows of {target.table}, in another column or of another pipeline")
-        if isinstance(target, Windows):
-            of_target = facts | {"target": target.table}
-            for query, what in (("still_late", "late rows"), ("still_counted", "contributions to windows")):
-                cur.execute(Q[query], of_target)
-                if rows := one(cur).rows:
-                    found.append(f"{rows} {what} of {target.table}, in another column")
-    return found
 
 
 def erased_counts(cur: cursor, erasure_id: int) -> dict[str, int]:

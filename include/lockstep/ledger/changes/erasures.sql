@@ -83,7 +83,7 @@ where s.stream_id = d.stream_id and s.pipeline = any(lockstep.line_of(%(pipeline
 select lockstep.erase_rejects(%(erasure_id)s, %(needles)s::bytea[]) as emptied
 
 -- name: erase_said
--- Errors and verdicts that quote the key.
+-- Errors, verdicts and previews that quote the key.
 select lockstep.erase_said(%(erasure_id)s, %(pattern)s) as replaced
 
 -- name: erased_digest
@@ -96,26 +96,6 @@ select relation, sum(rows)::bigint as rows from lockstep.erased where erasure_id
 union all
 select 'lockstep_feed.' || f.name, count(*) from lockstep.blank_change b join lockstep.change_set c using (change_set_id)
 join lockstep.feed f using (target) where b.erasure_id = %(erasure_id)s group by 1 order by 1
-
--- name: still_told
--- What people wrote and the chain holds: it cannot be taken out.
-select 'the reason of decision ' || d.decision_id as what from lockstep.decision d
-where d.pipeline = any(lockstep.line_of(%(pipeline)s)) and (d.why ~ %(pattern)s or d.who ~ %(pattern)s or d.detail::text ~ %(pattern)s)
-union all
-select 'the reason of request ' || r.request_id from lockstep.request r
-where r.pipeline = any(lockstep.line_of(%(pipeline)s)) and (r.why ~ %(pattern)s or r.who ~ %(pattern)s) order by 1
-
--- name: still_held
--- Rows of a target that hold the key in other columns, or that another pipeline wrote.
-select count(*) as rows from {target} t where (t.*)::text ~ %(pattern)s
-
--- name: still_late
--- Late rows of a target that hold the key in other columns.
-select count(*) as rows from lockstep.late l where l.target = %(target)s and l.row::text ~ %(pattern)s
-
--- name: still_counted
--- What segments have added to totals that show the key.
-select count(*) as rows from lockstep.contribution c where c.target = %(target)s and (c.key::text ~ %(pattern)s or c.totals::text ~ %(pattern)s)
 
 -- name: erased_of_batch
 -- How many rows and rejects of a batch were erased, by decision.

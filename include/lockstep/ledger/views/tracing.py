@@ -16,6 +16,7 @@ from lockstep.core.states import CoverageKind
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe
+from lockstep.ledger.views.erased import erased_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +43,7 @@ def outcome_of_record(
 
     The offset is one of the partition's newest log, or of the log of a stream. `look` finds its rows if they are in
     another store. `coverage` is batch, loss, skipped, uncovered, or `gap in the log`. In the last case a batch covers the
-    offset, and is known to have found no record there.
+    offset, and is known to have found no record there. `erased` is the decision that erased the record, or None.
     """
     place = {"topic": pipeline.one_topic(topic), "partition": partition, "offset": offset}
     cur.execute(Q["owner_of_offset"], {"pipeline": pipeline.name, "of_stream": of_stream} | place)
@@ -63,6 +64,7 @@ def outcome_of_record(
         "coverage": GAP_IN_LOG if known_gap else owner.kind or "uncovered",
         "rows": rows,
         "reject": reject._asdict() if reject else None,
+        "erased": erased_by(cur, owner.stream_id, offset),
     }
 
 

@@ -16,6 +16,7 @@ from lockstep.core.pipeline.targets import shares
 from lockstep.faults import reach
 from lockstep.ledger.batch.archived import archive_facts
 from lockstep.ledger.changes import decisions, erasures
+from lockstep.ledger.changes.search import left_over
 from lockstep.ledger.feed.blank import blank_images, left_in_feeds
 from lockstep.ledger.feed.changes import number_erasure_sets, open_erasure_set
 from lockstep.steps.changes.decisions import deciding, lock_and_abandon
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """The result of an erasure: removed rows by table, deletions, and errors and verdicts that quoted the key.
+    """The result of an erasure: removed rows by table, deletions, and errors, verdicts and previews that quoted it.
 
     `left` names what still holds the key. `held` are staging tables of dead attempts that a connection holds. `changed`
     is False if nothing held the key and it had been erased before.
@@ -108,8 +109,8 @@ def _erase(
     reach("erase.images_blank")
     rows = erasures.erased_counts(cur, erasure_id)
     shared = tuple(dict.fromkeys(other for target in pipeline.targets for other in shares(target)))
-    left = [*erasures.left_over(cur, subject, pipeline.targets)]
-    become(cur, READER)  # nobody else may look at the images of a feed
+    become(cur, READER)  # nobody else may read every table, or the images of a feed
+    left = left_over(cur, subject, pipeline.targets)
     left += left_in_feeds(cur, pipeline, subject.pattern, waiting)
     left += _in_archive(cur, pipeline.name)
     become(cur, COMMITTER)

@@ -21,6 +21,7 @@ from lockstep.core.pipeline.targets import asked_key
 from lockstep.core.states import CoverageKind
 from lockstep.core.text import bytes_text
 from lockstep.ledger.views import tracing
+from lockstep.ledger.views.erased import erased_by
 from lockstep.steps.inspect.archived_records import files_of_range, messages_in_files
 from lockstep.targets.stores.warehouse import Warehouse
 from lockstep.web.place import (
@@ -127,6 +128,8 @@ def _blamed(keyed: Pipeline, results: Results | None, key: Sequence[str]) -> tup
 
 
 def _outcome(found: Document) -> str:
+    if found["erased"]:
+        return _erased(found["erased"])
     if found["reject"]:
         return "rejected"
     if found["rows"]:
@@ -136,8 +139,17 @@ def _outcome(found: Document) -> str:
     return "nothing was read here"
 
 
+def _erased(decision_id: int) -> str:
+    return f"erased by decision {decision_id}"
+
+
 def _raw(pipeline: Pipeline, found: Document, of_stream: int | None) -> tuple[ReadableRecord | None, str | None]:
-    """Returns the record from Kafka, or from the archive of a log that lost it, or why there is none."""
+    """Returns the record from Kafka, or from the archive of a log that lost it, or why there is none.
+
+    A record that was erased is not read. One whose Kafka key was erased is not shown.
+    """
+    if found["erased"]:
+        return None, f"The record was {_erased(found['erased'])}, and its bytes are not shown."
     where, offset = TopicPartition(found["topic"], found["partition"]), found["offset"]
     try:
         topic, unknown = view_of(where.topic)
@@ -148,7 +160,14 @@ def _raw(pipeline: Pipeline, found: Document, of_stream: int | None) -> tuple[Re
             log = tracing.log_of_stream(cur, stream)
         item = StreamRange(stream, OffsetRange(where, offset, offset + 1))
         gone = _why_gone(topic, log, item.offsets)
-        return _archived(pipeline, item, gone) if gone else _in_log(topic, item.offsets)
+        message, no_message = _archived(pipeline, item, gone) if gone else _in_log(topic, item.offsets)
+        if message is None:
+            return None, no_message
+        with reading_ledger() as cur:
+            decision_id = erased_by(cur, stream, offset, message.key())
+        if decision_id:
+            return None, f"A record of this key was {_erased(decision_id)}, and its bytes are not shown."
+        return _readable(message), None
     except Refusal as refusal:
         return None, refusal.message
 
@@ -161,22 +180,22 @@ def _why_gone(view: TopicView, log: tuple[str, str, str], wanted: OffsetRange) -
     return GONE if bounds is None or wanted.from_offset < bounds.log_start else None
 
 
-def _in_log(view: TopicView, wanted: OffsetRange) -> tuple[ReadableRecord | None, str | None]:
+def _in_log(view: TopicView, wanted: OffsetRange) -> tuple[Any | None, str | None]:
     where, offset = wanted.topic_partition, wanted.from_offset
     if offset >= view[where].stable_end:
         return None, GONE
     for message in connection_broker().records(where.topic, where.partition, offset, offset + 1, most=MOST_READ):
-        return _readable(message), None
+        return message, None
     return None, "No record stands at this offset: the end of a transaction, an aborted or a compacted record."
 
 
-def _archived(pipeline: Pipeline, item: StreamRange, gone: str) -> tuple[ReadableRecord | None, str | None]:
+def _archived(pipeline: Pipeline, item: StreamRange, gone: str) -> tuple[Any | None, str | None]:
     with reading_ledger() as cur:
         files = files_of_range(cur, pipeline, item)
     if not files:
         return None, gone
     for message in messages_in_files(connection_broker(), pipeline, files, item.offsets):
-        return _readable(message), None
+        return message, None
     return (
         None,
         "No record stands at this offset in the archive: the end of a transaction, an aborted or a compacted record.",
