@@ -80,7 +80,7 @@ def shown(lockstep, *reader: str) -> str:
     """Returns the digest of a preview."""
     said = lockstep("adopt", "drill", *reader)
     assert (said.code, said.err) == (0, "")
-    return re.findall(r"^digest ([0-9a-f]{16}); nothing was changed$", said.out, re.MULTILINE)[0]
+    return re.findall(r"^digest ([0-9a-f]{64}); nothing was changed$", said.out, re.MULTILINE)[0]
 
 
 def test_what_a_group_has_read_and_what_is_read_behind_it_is_each_record_once(here, lockstep, produce, group):

@@ -45,7 +45,7 @@ def shown(lockstep, copy: str, *more: str) -> str:
 
 
 def digest_of(said) -> str:
-    return re.findall(r"^digest ([0-9a-f]{16}); nothing was changed$", said.out, re.MULTILINE)[0]
+    return re.findall(r"^digest ([0-9a-f]{64}); nothing was changed$", said.out, re.MULTILINE)[0]
 
 
 def moved(lockstep, here, copy: str, old: str):

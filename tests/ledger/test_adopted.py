@@ -87,7 +87,7 @@ def test_a_digest_of_other_offsets_begins_nothing(conn, ledger):
         (moving({0: 7, 1: 60}), view((0, 100), (40, 60), topic_id="anew")),
     ):
         with pytest.raises(
-            Refusal, match=f"orders: {digest} is not what is shown now, which is [0-9a-f]{{16}}: "
+            Refusal, match=f"orders: {digest} is not what is shown now, which is [0-9a-f]{{64}}: "
         ) as refused:
             applied(conn, source, digest, seen=seen)
         assert refused.value.next_command == "lockstep adopt orders --group loader"

@@ -6,9 +6,25 @@ from mutants.mutant import Edit, one
 
 CERTIFICATE = "tests/cli/test_certificate.py::"
 REWRITTEN = f"{CERTIFICATE}test_verify_names_what_was_rewritten_and_nothing_is_certified"
+HASHES = "tests/ledger/test_definition_hashes.py::"
 CHANGED = f"{CERTIFICATE}test_each_changed_byte_of_a_certificate_is_found"
 
 MUTANTS = [
+    one(
+        "verify does not hash the text of a definition",
+        "the code that ran would be rewritten behind the hash that the chain holds",
+        f"{HASHES}test_a_ledger_without_its_folder_hashes_definitions_too",
+        Edit("ledger/proof/definitions.py", "if not is_hash_of(row.definition_hash, row.document):", "if False:"),
+        long=True,
+    ),
+    one(
+        "any beginning of a hash is the document's",
+        "a text would be found for a short one",
+        f"{HASHES}test_a_hash_from_before_has_the_first_letters_and_no_others_pass",
+        Edit(
+            "core/pipeline/folder.py", "return known in {found, found[:SHORT_HASH]}", "return found.startswith(known)"
+        ),
+    ),
     one(
         "verify does not digest the records",
         "a record that was rewritten would fit its link",

@@ -25,7 +25,7 @@ def archive(folder: Path | None = None) -> str:
     digest = hashlib.sha256()
     for name, content in sources.items():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    place = (folder or _folder()) / f"lockstep-{digest.hexdigest()[:16]}.zip"
+    place = (folder or _folder()) / f"lockstep-{digest.hexdigest()}.zip"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         half = place.with_suffix(f".{os.getpid()}.new")

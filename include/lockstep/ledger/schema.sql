@@ -178,12 +178,13 @@ create table decision (
     program text,  -- Null: recorded before migration 0024.
     os_user text,  -- Null: recorded before migration 0024.
     constraint decision_pkey primary key (decision_id),
-    constraint adopt_is_told check (kind <> 'adopt' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
-        and coalesce(jsonb_typeof(detail #> '{reader,kind}'::text[]) = 'string', false) and coalesce(jsonb_path_exists(detail,
-        '$."from"[*]'::jsonpath), false) and not jsonb_path_exists(detail,
+    constraint adopt_is_told check (kind <> 'adopt' or coalesce((detail ->> 'digest') ~
+        '^([0-9a-f]{16}|[0-9a-f]{64})$', false) and coalesce(jsonb_typeof(detail #> '{reader,kind}'::text[]) = 'string', false)
+        and coalesce(jsonb_path_exists(detail, '$."from"[*]'::jsonpath), false) and not jsonb_path_exists(detail,
         '$."from"[*]?(!((@."topic".type() == "string" && @."partition".type() == "number") && @."offset".type() == "number"))'::jsonpath)),
-    constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
-        and coalesce(jsonb_path_exists(detail, '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
+    constraint alter_is_told check (kind <> 'alter' or coalesce((detail ->> 'digest') ~
+        '^([0-9a-f]{16}|[0-9a-f]{64})$', false) and coalesce(jsonb_path_exists(detail,
+        '$."statements"[*]?(@.type() == "string" && @ != "")'::jsonpath), false)),
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
         'approve', 'refuse-approval', 'grow', 'restored', 'recount', 'hand-over', 'drop-archived', 'adopt', 'move', 'topic',
         'admit-late', 'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter',
@@ -191,8 +192,8 @@ create table decision (
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
-    constraint move_is_told check (kind <> 'move' or coalesce((detail ->> 'digest') ~ '^[0-9a-f]{16}$', false)
-        and coalesce(jsonb_path_exists(detail,
+    constraint move_is_told check (kind <> 'move' or coalesce((detail ->> 'digest') ~
+        '^([0-9a-f]{16}|[0-9a-f]{64})$', false) and coalesce(jsonb_path_exists(detail,
         '$."to"?((@."cluster_id".type() == "string" && @."topic".type() == "string") && @."topic_id".type() == "string")'::jsonpath), false)
         and coalesce(jsonb_path_exists(detail, '$."moved"[*]'::jsonpath), false) and not jsonb_path_exists(detail,
         '$."moved"[*]?(!((((@."stream_id".type() == "number" && @."partition".type() == "number") && @."position".type() == "number") && @."offset".type() == "number") && @."matched".type() == "number"))'::jsonpath)),

@@ -55,7 +55,7 @@ def fields(*, approval: bool, windows: bool = False) -> dict[str, Param]:
         "digest": Param(
             default=None,
             type=["null", "string"],
-            pattern=r"^\s*([0-9a-f]{16})?\s*$",
+            pattern=r"^\s*([0-9a-f]{64})?\s*$",
             title="Digest",
             description="Of migrate: which changes, as a preview or lockstep migrate --propose has shown them.",
             section=MORE_CHOICES,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.changes.evolution import DIGEST_LETTERS
 from lockstep.core.changes.readers import IN_DEFINITION, offsets_text
 from lockstep.core.errors import Refusal
 from lockstep.core.offsets import OffsetRange, TopicPartition, TopicViews
@@ -77,7 +76,7 @@ class Adoption:
         ]
         facts = {"pipeline": self.pipeline, "reader": self.reader.document(), "from": begin}
         text = json.dumps(facts | {"log": logs if named else logs[0]}, sort_keys=True)
-        return sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
+        return sha256(text.encode()).hexdigest()
 
     @property
     def starts(self) -> dict[str, dict[int, int]]:

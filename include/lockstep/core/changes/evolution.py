@@ -10,8 +10,7 @@ from typing import Any
 
 from lockstep.core.pipeline.columns import FLOAT, WHOLE_TYPES
 
-DIGEST = re.compile(r"^[0-9a-f]{16}\Z")
-DIGEST_LETTERS = 16
+DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
 INDEXED = "_stream, _offset"  # columns that an index leads from a record to its rows by
 INDEX = "index"
 _NUMERIC = re.compile(r"^numeric\((\d+),(\d+)\)\Z")
@@ -86,7 +85,7 @@ class Proposal:
     def digest(self) -> str:
         """Returns the digest of everything that is shown. A change of table or definition changes it."""
         text = json.dumps(self._shown(), sort_keys=True, ensure_ascii=True)
-        return sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
+        return sha256(text.encode()).hexdigest()
 
     @property
     def blocking(self) -> list[Change | Unsafe]:

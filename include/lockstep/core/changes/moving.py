@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.changes.evolution import DIGEST_LETTERS
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ class Move:
             },
             sort_keys=True,
         )
-        return sha256(text.encode()).hexdigest()[:DIGEST_LETTERS]
+        return sha256(text.encode()).hexdigest()
 
     def document(self) -> dict[str, Any]:
         """Describes the move, for `--json`."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 BESIDE = ("transform", "expectations", "decode")  # of a definition's document: files beside the Pipeline's own values
+SHORT_HASH = 16  # letters of a definition's hash before migration 0089
 TRANSFORM = Path("transform.py")
 
 
@@ -78,7 +79,18 @@ class PipelineFolder:
 
     def content_hash(self) -> str:
         """Returns the name of this definition. Equal folders have equal hashes."""
-        return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()[:16]
+        return hash_of(self.document())
+
+
+def hash_of(document: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of a definition's document, in hexadecimal."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def is_hash_of(known: str, document: Mapping[str, Any]) -> bool:
+    """Returns True if a recorded hash is the document's. Ledgers from before migration 0089 have its first 16 letters."""
+    found = hash_of(document)
+    return known in {found, found[:SHORT_HASH]}
 
 
 def changed_parts(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

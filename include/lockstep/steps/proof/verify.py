@@ -19,6 +19,7 @@ from lockstep.ledger.batch.one_log import shared_until
 from lockstep.ledger.feed.verify import feed_checks
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.chain import chain_check
+from lockstep.ledger.proof.definitions import definitions_check
 from lockstep.ledger.proof.given_up import given_up_check
 from lockstep.ledger.proof.memory import memory_checks
 from lockstep.ledger.proof.since import batches_since
@@ -162,6 +163,7 @@ def _of_database(
         given_up_check(cur, pipeline.name),
         *memory_checks(cur, pipeline.name),
         *contents_checks(cur, pipeline),
+        definitions_check(cur, pipeline.name),
         chain_check(cur, pipeline.name),
         *(() if elsewhere else erased_checks(cur, pipeline)),
     ]
@@ -195,6 +197,7 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
 
 def _of_ledger_alone(cur: cursor, pipeline: Pipeline) -> list[PromiseCheck]:
     its = [given_up_check(cur, pipeline.name), *memory_checks(cur, pipeline.name)]
+    its.append(definitions_check(cur, pipeline.name))
     return [_guards(cur), *ledger.consistency_checks(cur, pipeline), *its]
 
 
