@@ -19,6 +19,7 @@ def test_verify_says_in_its_last_line_what_was_compared(lockstep, here):
         0,
         (
             "drill: every check holds. public.drill: coordinates and contents compared with the ledger."
+            " The ledger's digests prove contents against accidents, not against a forger."
             "  Next: lockstep verify drill --deep"
         ),
     )

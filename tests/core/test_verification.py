@@ -92,6 +92,21 @@ def test_the_conclusion_names_every_target():
     )
 
 
+@pytest.mark.parametrize(
+    ("checks", "rests"),
+    [
+        ([GOOD, DIGEST], True),
+        ([GOOD, DIGEST, VALUES], False),
+        ([GOOD, DIGEST, SOME], True),
+        ([GOOD, SOME], False),
+        ([GOOD], False),
+    ],
+)
+def test_where_digests_alone_speak_for_contents_the_last_line_says_what_they_do_not_prove(checks, rests):
+    said = conclusion("p", proofs(["a"], checks), checks)
+    assert said.endswith(". The ledger's digests prove contents against accidents, not against a forger.") is rests
+
+
 def test_all_that_is_wrong_is_counted_and_the_first_is_named():
     wrong = Wrong()
     wrong.add("a")

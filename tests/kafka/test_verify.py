@@ -159,6 +159,7 @@ def test_the_last_line_says_what_was_compared_with_what(verified):
 
     assert verified.last_line(deep=False) == (
         "drill: every check holds. public.drill: coordinates and contents compared with the ledger."
+        " The ledger's digests prove contents against accidents, not against a forger."
     )
     assert (
         verified.last_line() == "drill: every check holds. public.drill: coordinates and contents compared with Kafka."
@@ -190,7 +191,10 @@ def test_batches_that_another_definition_decoded_are_not_compared_and_that_is_sa
     verified.here.drain()
 
     assert (verified.wrong(), verified.proved()) == ({}, ("log", "part"))
-    assert verified.last_line().endswith("contents compared with Kafka for 1 of 151 rows, the rest with the ledger.")
+    assert verified.last_line().endswith(
+        "contents compared with Kafka for 1 of 151 rows, the rest with the ledger. "
+        "The ledger's digests prove contents against accidents, not against a forger."
+    )
     assert verified.left_out() == "1 batches that another definition decoded"
     verified.spoil("update public.drill set more = 'old' where n = 150")
     assert "more is old, its record says new" in verified.wrong()[ROWS_MATCH_RECORDS]

@@ -12,6 +12,13 @@ WRONG = "tests/kafka/test_wrong_rows.py::"
 
 MUTANTS = [
     one(
+        "the last line does not say what digests do not prove",
+        "a reader would take a sum of hashes for a proof against forgers",
+        "tests/core/test_verification.py::test_where_digests_alone_speak_for_contents_the_last_line_says_what_they_do_not_prove"
+        "[checks0-True]",
+        Edit("core/proof/extent.py", 'return self.contents == "ledger" or (', "return ("),
+    ),
+    one(
         "verify takes any definition",
         "promises would be proved over another, empty table",
         (f"{APPEND}test_a_definition_that_is_not_the_ledgers_is_refused[plain-another table]",),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import psycopg2
 import pytest
 
+from lockstep.core.proof.certificate import NOT_FORGERS
 from lockstep.core.proof.extent import conclusion, proofs
 from lockstep.steps.proof import verify_windows as windows
 from lockstep.steps.proof.verify import verify
@@ -282,4 +283,5 @@ def test_without_a_segment_that_the_log_holds_nothing_is_proved(scene):
     checks = deep(scene)
     assert [check for check in checks if not check.ok] == []
     assert {(check.proves, check.is_made) for check in checks if check.name in windows.NAMES} == {("nothing", False)}
-    assert conclusion("house", proofs(["public.house"], checks), checks).endswith("compared with the ledger.")
+    said = conclusion("house", proofs(["public.house"], checks), checks)
+    assert said.endswith(f"compared with the ledger. {NOT_FORGERS}.")

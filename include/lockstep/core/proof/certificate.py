@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 FORMAT = "lockstep-certificate-1"
 CERTIFIED_COUNTS = ("delivered", "written", "filtered", "rejected", "rows")
 
+# A digest of contents is a sum of 64-bit hashes: whoever may write the table can find other rows with the same sum.
+NOT_FORGERS = "The ledger's digests prove contents against accidents, not against a forger"
+
 CertificateDocument = dict[str, Any]
 
 
@@ -56,6 +59,7 @@ def certified_statement(
         "links": [asdict(link) for link in sorted(links)],
         "head": asdict(head),
         "totals": _totals(records),
+        "contents": NOT_FORGERS,
         "issued_at": issued_at,
     }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from lockstep.core.proof.certificate import NOT_FORGERS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -44,6 +46,12 @@ class Proof:
     coordinates_part: Part | None = None
     contents_part: Part | None = None
 
+    @property
+    def rests_on_digests(self) -> bool:
+        """Returns True if the ledger's digests alone speak for some of the contents."""
+        part = self.contents_part
+        return self.contents == "ledger" or (part is not None and "ledger" in {part.against, part.rest})
+
     def __str__(self) -> str:
         coordinates, contents = (
             str(part) if part else IN_WORDS[side]
@@ -75,7 +83,10 @@ def conclusion(
     since: BatchesSince | None = None,
     given_up: str = "",
 ) -> str:
-    """Returns the last line: whether every check holds, which offsets are `given_up`, and what was compared for each target."""
+    """Returns the last line: whether every check holds, which offsets are `given_up`, and what was compared.
+
+    It says what digests do not prove, if they alone speak for some of the contents.
+    """
     failed = sum(not check.ok for check in checks)
     verdict = f"NOT every check holds: {failed} of {len(checks)} fail" if failed else "every check holds"
     made = "every check that was made holds" if not all(check.is_made for check in checks) else verdict
@@ -84,7 +95,8 @@ def conclusion(
         verdict += (
             f", for {len(since.batches)} batches since {since.shown}; {since.before} earlier ones were not looked at"
         )
-    return f"{name}: {'. '.join([verdict, *filter(None, [given_up]), *map(str, found)])}."
+    warned = [NOT_FORGERS] if any(proof.rests_on_digests for proof in found) else []
+    return f"{name}: {'. '.join([verdict, *filter(None, [given_up]), *map(str, found), *warned])}."
 
 
 def more_to_compare(name: str, checks: Sequence[PromiseCheck]) -> str | None:
