@@ -264,9 +264,9 @@ def test_a_text_with_a_greatest_length_is_not_told_unasked(lockstep, database):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--propose", "--apply", "0" * 16, "--reason", "r"), "one of them at a time"),
-        (("--apply", "0" * 16), "--reason"),
-        (("--apply", "0" * 16, "--reason", " "), "a reason in words"),
+        (("--propose", "--apply", "0" * 64, "--reason", "r"), "one of them at a time"),
+        (("--apply", "0" * 64), "--reason"),
+        (("--apply", "0" * 64, "--reason", " "), "a reason in words"),
         (("--apply", "xyz", "--reason", "r"), "not a digest"),
         (("--apply", "0" * 15 + "\n", "--reason", "r"), "not a digest"),
         (("--reason", "r"), "belongs to --apply"),
@@ -290,14 +290,14 @@ def test_a_wrong_call_says_which_option_is_wrong(changed, asked, arguments, word
 
 
 def test_the_pipeline_must_be_named(changed):
-    for options in (("--propose",), ("--apply", "0" * 16, "--reason", "r")):
+    for options in (("--propose",), ("--apply", "0" * 64, "--reason", "r")):
         assert_wrong_call(changed("migrate", *options), "name the pipeline")
 
 
 def test_what_cannot_be_done_is_refused_in_one_line_and_changes_nothing(changed, asked, admin, monkeypatch):
     apply = ("migrate", "orders", "--apply", digest(changed), "--reason", "r")
     assert_refused(changed("migrate", "nobody", "--propose"), "no pipeline 'nobody'")
-    assert_refused(changed(*apply[:3], "0" * 16, *apply[4:]), "0000000000000000 is not what is proposed now")
+    assert_refused(changed(*apply[:3], "0" * 64, *apply[4:]), f"{'0' * 64} is not what is proposed now")
 
     admin("create view public.seen as select n from public.orders")
     assert_refused(changed(*apply), "public.orders.n: cannot alter type of a column used by a view", "--propose")

@@ -226,8 +226,8 @@ def test_a_move_is_applied_as_shown_once_and_goes_back_while_nothing_was_committ
 def test_options_that_do_not_fit_are_a_wrong_call(lockstep):
     move = ("move", "drill", "--to-topic", "copy")
     for more, said in (
-        (("--preview", "--apply", "0" * 16, *WHY), "one of them at a time"),
-        (("--apply", "0" * 16), "--apply is a decision"),
+        (("--preview", "--apply", "0" * 64, *WHY), "one of them at a time"),
+        (("--apply", "0" * 64), "--apply is a decision"),
         (WHY, "belongs to --apply"),
         (("--kafka-config", "other.json"), "belongs to --kafka"),
     ):

@@ -199,7 +199,7 @@ def test_the_registrys_newest_schema_is_shown_beside_the_changes(airflow, monkey
         ({"approval": True}, "digest: of which changes\\? A preview or lockstep migrate"),
         ({"preview": True, "from_offsets": ["0:1"]}, "from_time, until_time: a table is changed as a whole"),
         ({"preview": True, "partition": 1}, "partition: of migrate the offsets name the partitions"),
-        ({"action": "fill", "digest": "0" * 16}, "digest: it names changes of a table, and fill makes none"),
+        ({"action": "fill", "digest": "0" * 64}, "digest: it names changes of a table, and fill makes none"),
     ],
     ids=["no approval", "no digest", "bounds", "a partition", "another action"],
 )

@@ -47,7 +47,7 @@ def test_a_table_is_changed_once_somebody_has_approved_the_statements_that_were_
     assert 'alter table "public"."grown" add column if not exists "note" text' in shown.replace("\\", "")
     assert grown.live.ask(COLUMNS) == [("id", "text"), ("n", "integer")]
 
-    refused = grown.trigger(action="migrate", approval=True, digest="0" * 16, reason="notes")
+    refused = grown.trigger(action="migrate", approval=True, digest="0" * 64, reason="notes")
     assert grown.over(refused) == "failed"
 
     asked = grown.trigger(action="migrate", approval=True, digest=digest, reason="notes")

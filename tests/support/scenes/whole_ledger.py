@@ -75,7 +75,9 @@ BY_COLUMN = {
     "iceberg_tables.previous_metadata_location": "'l/orders/metadata/0'",
     "unsealed.decision_id": "null",
     "lifted.offsets": "'[20, 22)'",
-    **dict.fromkeys(("reject.emptied_at", "reject.removed_digest", "verdict.erased_digest"), "null"),
+    **dict.fromkeys(
+        ("reject.emptied_at", "reject.removed_digest", "verdict.erased_digest", "rehearsal.erased_digest"), "null"
+    ),
     "window_state.ends": "'2026-05-01 10:00+00'",
     "hidden_batch.batch_id": "{later}",
     "trimmed.offsets": "'{{[2, 5)}}'",
