@@ -22,55 +22,13 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.changes", "search")
 
 # Columns of these names hold names, states and digests of the ledger in every table, and nothing of a record.
-LEDGER_NAMES = frozenset(
-    {
-        *(
-            "pipeline",
-            "former",
-            "target",
-            "topic",
-            "topic_id",
-            "cluster_id",
-            "first_topic",
-            "lane",
-            "state",
-            "kind",
-            "unit",
-        ),
-        *(
-            "definition_hash",
-            "content_hash",
-            "code_version",
-            "digest",
-            "erased_digest",
-            "sha256",
-            "hash",
-            "salt",
-            "checksum",
-        ),
-        *(
-            "owner",
-            "dag_id",
-            "dag_run_id",
-            "task_id",
-            "task_instance_id",
-            "log_starts",
-            "program",
-            "os_user",
-            "told_by",
-        ),
-        *(
-            "spark_application_id",
-            "spark_ui",
-            "spark_event_log",
-            "held_by",
-            "transactional_id",
-            "effect",
-            "fault",
-            "route",
-        ),
-    }
-)
+LEDGER_NAMES = frozenset({
+    "pipeline", "former", "target", "topic", "topic_id", "cluster_id", "first_topic", "lane", "state", "kind", "unit",
+    "definition_hash", "content_hash", "code_version", "digest", "erased_digest", "sha256", "hash", "salt",
+    "checksum", "owner", "dag_id", "dag_run_id", "task_id", "task_instance_id", "log_starts", "program", "os_user",
+    "told_by", "spark_application_id", "spark_ui", "spark_event_log", "held_by", "transactional_id", "effect",
+    "fault", "route",
+})  # fmt: skip
 # Columns that `erase` does not search, each with the reason.
 UNSEARCHED_COLUMNS = {
     "lockstep.definition.document": "the definition, written by the pipeline's author",
