@@ -45,7 +45,7 @@ class Airflow:
         self.form = FORM
 
     def context(self) -> dict:
-        ti = SimpleNamespace(xcom_pull=lambda task_ids, **_: self.xcoms.get(task_ids))
+        ti = SimpleNamespace(try_number=1, xcom_pull=lambda task_ids, **_: self.xcoms.get(task_ids))
         return {"dag_run": self.run, "params": self.form, "ti": ti}
 
     def folder(self) -> SimpleNamespace:

@@ -42,7 +42,7 @@ REFUSED = [
     ("confirmed_rises", ANOTHER.format("another", 1, 1)),
     ("confirmed_rises", DECIDED.format("restart-relay", FOR_THIS, 1, 1)),
     ("confirmed_rises", DECIDED.format("restart-relay", FOR_THIS.replace("orders", "x"), 0, 0)),
-    ("confirmed_rises", DECIDED.format("skip", FOR_THIS, 0, 0)),
+    ("confirmed_rises", DECIDED.format("pause", FOR_THIS, 0, 0)),
     ("told_before_trimmed", UNGUARDED + MOVE.format("confirmed = 0") + "; update lockstep.feed set kept_from = 1"),
 ]
 CASES = [

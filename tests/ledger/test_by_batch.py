@@ -53,6 +53,7 @@ def by_batch(drill):
         with closing(psycopg2.connect(drill.dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute("set role lockstep_owner; drop table public.drill")
             cur.execute("create function public.same() returns trigger language plpgsql as 'begin return new; end'")
+            cur.execute("grant execute on function public.same() to lockstep_targets")
         here = Here(drill)
         opened.append(here)
         migrate_target(here.at.conn, here.folder)

@@ -43,7 +43,9 @@ def author(drill):
     """Returns `author(text)`, which runs `text` after the drill's own target.sql, as `lockstep migrate drill` does."""
     with closing(connect(drill.dsn)) as conn:
         with transaction(conn, "lockstep_owner") as cur:
-            cur.execute("insert into lockstep.decision (pipeline, kind, who, why) values ('drill', 'pause', 'me', 'x')")
+            cur.execute(
+                "insert into lockstep.decision (pipeline, kind, who, why) values ('drill', 'unpause', 'me', 'x')"
+            )
         with transaction(conn, "lockstep_stager") as cur:
             cur.execute("create table lockstep_staging.kept as select 'mine'::text as id")
     file = drill.home / "drill" / "target.sql"

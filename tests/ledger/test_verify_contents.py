@@ -75,7 +75,7 @@ EXTREMES = [
 ]
 FIRST = "where ctid = (select {0}(ctid) from public.drill where {1} is {2})"
 BEND = """create function public.bend() returns trigger language plpgsql as
-    $$ begin new.n := new.n + 1000; return new; end $$; select 1"""
+    $$ begin new.n := new.n + 1000; return new; end $$; grant execute on function public.bend() to lockstep_targets; select 1"""
 TRIGGER = """
     create trigger bend before insert on public.drill for each row execute function public.bend();"""
 EDITS = {

@@ -48,7 +48,7 @@ create table lifted (
     at timestamptz not null default clock_timestamp()
 );
 create index lifted_of_stream on lifted (stream_id, xid);
-grant select on lifted to lockstep_planner, lockstep_committer, lockstep_reader;
+grant select on lifted to lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader;
 
 -- A row that this transaction itself has written was never decided.
 create function note_lifted() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
