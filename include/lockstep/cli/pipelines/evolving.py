@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def shown_digest(value: str | None) -> str | None:
     """Returns the digest of a proposal or a preview. Any other text is a wrong call."""
     if value is not None and not DIGEST.match(value):
-        raise typer.BadParameter(f"{value!r} is not a digest that was shown: 16 letters of 0-9 and a-f")
+        raise typer.BadParameter(f"{value!r} is not a digest that was shown: 64 letters of 0-9 and a-f")
     return value
 
 

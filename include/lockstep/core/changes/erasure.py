@@ -35,9 +35,9 @@ def erasable_column(pipeline: Pipeline, given: str | None) -> str:
         if isinstance(target.table, Iceberg):
             raise Refusal(
                 f"{name}: {target.table} is a table of the lake, and erase does not reach its files and snapshots; "
-                "nothing was erased",
+                "nothing was erased. Once a replay has dropped the key, files of older snapshots go after LOCKSTEP_LAKE_KEEP",
                 next_command=f"let the transform drop records of the key, then lockstep replay {name}, then lockstep upkeep "
-                f"{name} --lake: files of older snapshots go once LOCKSTEP_LAKE_KEEP is over",
+                f"{name} --lake",
             )
     column = given or _only_column(pipeline)
     if column is None:
