@@ -56,7 +56,11 @@ NO_BATCHES = [
     ("forget gone --undo --reason r", Exit.REFUSED, "gone"),
     ("rename gone orders --reason r", Exit.REFUSED, "gone"),
     ("rename orders orders --reason r", Exit.REFUSED, "orders: it has this name"),
-    ("migrate orders --apply 0123456789abcdef --reason r", Exit.REFUSED, "orders: "),
+    (
+        "migrate orders --apply 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --reason r",
+        Exit.REFUSED,
+        "orders: ",
+    ),
     ("hand-over public.avro --from orders --to avro --reason r", Exit.REFUSED, "orders cannot hand it over"),
     ("hand-over public.avro --from avro --to avro --reason r", Exit.REFUSED, "avro would hand it over to itself"),
     ("hand-over public.orders --from orders --to avro --reason r", Exit.REFUSED, "its definition writes public.avro"),

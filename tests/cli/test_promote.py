@@ -58,7 +58,7 @@ def test_the_whole_answer_as_json_with_what_a_canary_counted(trial, lockstep):
     assert "@" in who
     decision = trial.drill.ask("select decision_id from lockstep.decision")[0][0]
     live = document["canary"].pop("live")
-    assert len(live) == 16
+    assert len(live) == 64
     assert document == {
         "pipeline": "drill",
         "changed": True,

@@ -131,7 +131,9 @@ class DyingDrivers(Acts):
         partition = self.random.randrange(PARTITIONS)
         end = max(self.contents.logs[partition]) + 1
         self.remember()
-        cut = self.apart(lambda: self.cut(partition, end - self.random.randint(1, min(40, end - 1))))["end"]
+        said = self.apart(lambda: self.cut(partition, end - self.random.randint(1, min(40, end - 1))))
+        assert "end" in said, f"{partition} could not be cut below {end}: {said}"
+        cut = said["end"]
         if cut == end:
             return  # its last batch of records could not be cut, and the log goes on as it was
         self.contents.cut(partition, cut)
