@@ -7,11 +7,47 @@ from mutants.mutant import Edit, one
 AUTHORS = "tests/ledger/test_target_authors.py::"
 LOGIN = "tests/ledger/test_target_login.py::"
 LEFT = f"{AUTHORS}test_code_that_a_run_would_execute_is_not_left_behind"
+RIGHTS = "tests/web/test_rights.py::"
+NEVER_RAN = f"{RIGHTS}test_a_dag_that_has_the_id_of_a_pipeline_and_never_ran_it_shows_nothing"
 SEEN = "tests/cli/test_authors_code.py::"
 EVALUATE, SERVER = "adapters/definition/process.py", "adapters/definition/server.py"
 CODE, SQL = "ledger/admin/author.py", "ledger/admin/author.sql"
 
 MUTANTS = [
+    one(
+        "the id of a DAG leads to a pipeline's pages",
+        "whoever writes a DAG file would read any pipeline's records",
+        (f"{NEVER_RAN}[drill-None]",),
+        Edit("web/app.py", ", Depends(_require_shown)]", "]"),
+    ),
+    one(
+        "the list of pipelines goes by the ids of DAGs",
+        "whoever writes a DAG file would see any pipeline's lag",
+        (f"{NEVER_RAN}[drill-None]",),
+        Edit(
+            "web/pages/pipelines_page.py",
+            "    doors = {name: doors[name] for name in shown_pipelines(doors, dag_ids)}\n",
+            "",
+        ),
+    ),
+    one(
+        "metrics go by the ids of DAGs",
+        "whoever writes a DAG file would see any pipeline's lag",
+        (f"{NEVER_RAN}[drill-None]",),
+        Edit("web/metrics.py", "        names = shown_pipelines(names, readable)\n", "        names = set(names)\n"),
+    ),
+    one(
+        "a DAG that the reader may not read opens a pipeline",
+        "the right to one DAG would be the right to another's records",
+        (f"{NEVER_RAN}[drill-somebody_elses]",),
+        Edit("web/rights.py", " if dag in readable})", "})"),
+    ),
+    one(
+        "a DAG without Lockstep's tag opens a pipeline",
+        "an id would be a right again",
+        f"{RIGHTS}test_a_dag_without_lockstep_s_tag_shows_nothing_even_if_it_ran_it",
+        Edit("web/rights.py", "(ran[name] or set()) & ours.keys()", "(ran[name] or set()) & {*readable}"),
+    ),
     one(
         "a definition is evaluated with the environment of the command",
         "an author would read the owner's login",

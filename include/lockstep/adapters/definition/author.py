@@ -72,7 +72,7 @@ def _run(name: str, source: Path) -> ModuleType:
 
 
 def _refuse_reading(withheld: Collection[str], folder: Path) -> None:
-    kind = type(os.environ)
+    kind = os._Environ  # noqa: SLF001 - the class of the mapping, which has no public name
     read = kind.__getitem__
 
     def guarded(self: Any, name: str) -> str:
@@ -81,9 +81,10 @@ def _refuse_reading(withheld: Collection[str], folder: Path) -> None:
             caller = caller.f_back
         if name in withheld and caller.f_code.co_filename.startswith(f"{folder}/"):
             raise BadDefinition(f"it reads the environment variable {name}, which no definition is given")
-        return read(self, name)
+        value: str = read(self, name)
+        return value
 
-    kind.__getitem__ = guarded  # type: ignore[method-assign]
+    kind.__getitem__ = guarded  # type: ignore[assignment,method-assign]
 
 
 def _words(error: BaseException) -> str:
