@@ -65,6 +65,7 @@ SECRETS = {
 GIVEN = re.compile("PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH|LOCKSTEP_PIPELINES")
 
 TYPED = "from lockstep.cli.app import main; main()"
+TYPED_BY_A_USER = f"from lockstep.adapters.definition.server import drop_capabilities; drop_capabilities(); {TYPED}"
 
 # What the ledger knows needs no code.
 IMPORTS_NOTHING = {"batch", "batches", "blame", "certificate", "changes", "lineage", "rejects"}
@@ -143,14 +144,14 @@ def test_no_command_shows_a_module_its_secrets(canary, lockstep):
     assert {"check", "migrate", "plan", "status", "verify", "doctor", "metrics", "replay"} <= sang
 
 
+@pytest.mark.parametrize("typed", [TYPED_BY_A_USER, TYPED], ids=["without capabilities", "with those of this test"])
 @pytest.mark.parametrize("command", ["check", "migrate", "status"])
-def test_a_module_cannot_read_the_environment_of_the_command_above_it(canary, lockstep, command):
-    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"} | {
-        name: os.environ[name]
-        for name in (*SECRETS, "LOCKSTEP_DSN", "LOCKSTEP_KAFKA", "PYTHONPATH")
-        if name in os.environ
+def test_a_module_cannot_read_the_environment_of_the_command_above_it(canary, lockstep, command, typed):
+    code = str(Path(lockstep_package.__file__).parents[1])
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": code} | {
+        name: os.environ[name] for name in (*SECRETS, "LOCKSTEP_DSN", "LOCKSTEP_KAFKA")
     }
-    subprocess.run([sys.executable, "-c", TYPED, command, "orders"], env=environ, cwd=lockstep.home, check=True)
+    subprocess.run([sys.executable, "-c", typed, command, "orders"], env=environ, cwd=lockstep.home, check=True)
 
     (sight,) = sights(canary)
     assert "PATH=" in sight["above"][0] or sight["above"][0] == "PermissionError"
@@ -226,7 +227,11 @@ def test_a_folder_is_evaluated_again_when_a_file_of_it_changes_and_not_before(lo
     assert count.read_text() == "xx"
 
 
-@pytest.mark.parametrize("read", ["os.environ['STAGE']", "os.environ.get('STAGE', 'test')", "os.getenv('STAGE')"])
+@pytest.mark.parametrize(
+    "read",
+    ["os.environ['STAGE']", "os.environ.get('STAGE', 'test')", "os.getenv('STAGE')"],
+    ids=["item", "default", "getenv"],
+)
 def test_a_variable_that_is_withheld_is_named_and_has_no_silent_default(lockstep, monkeypatch, read):
     source = lockstep.define("orders") / "__init__.py"
     source.write_text(f"import os\nx = {read}\n{source.read_text()}")

@@ -63,7 +63,7 @@ MUTANTS = [
     one(
         "a command that evaluates a definition may be looked into",
         "an author would read the command's environment in /proc",
-        f"{SEEN}test_a_module_cannot_read_the_environment_of_the_command_above_it[check]",
+        (f"{SEEN}test_a_module_cannot_read_the_environment_of_the_command_above_it[check-without capabilities]",),
         Edit(EVALUATE, "    hide_process()\n", ""),
     ),
     one(
@@ -81,6 +81,12 @@ MUTANTS = [
         "an author's code would run where the ledger has the definition",
         f"{SEEN}test_no_command_shows_a_module_its_secrets",
         Edit("cli/history.py", "if found and found.definition else", "if found and not found.definition else"),
+    ),
+    one(
+        "a definition that reads a withheld variable gets its default",
+        "a pipeline would read another topic without a word",
+        f"{SEEN}test_a_variable_that_is_withheld_is_named_and_has_no_silent_default[default]",
+        Edit("adapters/definition/author.py", "if name in withheld and", "if not withheld and"),
     ),
     one(
         "a definition answers in another pipeline's name",

@@ -52,7 +52,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def _drop_capabilities() -> None:
+def drop_capabilities() -> None:
     """Gives up what root may do beyond other users: it could read every process's environment."""
     _prctl(SET_NO_NEW_PRIVS, 1)  # or a program that it starts would have them again
     if sys.platform == "linux":
@@ -86,7 +86,7 @@ def _answer(name: str, source: Path, seconds: float, withheld: Sequence[str]) ->
 def _run_author(name: str, source: Path, withheld: Sequence[str], writing: int) -> None:
     os.setsid()
     _prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    _drop_capabilities()
+    drop_capabilities()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
