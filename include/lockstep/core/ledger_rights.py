@@ -42,7 +42,8 @@ HISTORY_TABLES = (
     "blank_change",
     "folded",  # only by the trigger that guards folding
     "renaming",
-    *("link", "lifted"),
+    "link",
+    "ledger",
     "archived",
     "archive_drop",
     *("lake_file", "lake_commit", "lake_pointer"),
