@@ -21,7 +21,8 @@ HEAD = """# Mutants
 Each line is Lockstep with one guard less, and the tests that notice. `tests/mutants` plants it in a copy of the
 tree (for a constraint, in a database of its own), runs those tests and the ones beside them, and wants exactly the
 named ones red, each by an assertion. A mutant whose text is no longer there exactly once is an error, and so is one
-that only breaks the code. The tree as it is passes the same tests, run the same way.
+that only breaks the code. The tree as it is passes the same tests, run the same way. A changed database gets a
+catalog of its own, so no test is red because the ledger's text was compared.
 
 Guards hide one another, so most are tried *alone*: `tests/simulation/test_guards_alone.py` has a danger, the guards
 against it, and takes all but one out of play; with none, the danger is shown to be real. The others of the same

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import lockstep
+from lockstep.adapters.postgres import connect, transaction
+from lockstep.ledger.admin import catalog
+from support.servers.servers import TEMPLATE
 
 FOUND: dict[str, dict[str, str]] = {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_catalog(request):
+    """Writes the catalog of a tree whose migrations were changed, so that behavior alone turns a test red.
+
+    `verify` and `doctor` compare the database with `catalog.txt`: with the old one each test that calls them would see
+    the mutant by its text.
+    """
+    if "LOCKSTEP_TEST_TEMPLATE" not in os.environ:
+        return
+    server = request.getfixturevalue("servers").migrated()
+    with closing(connect(re.sub(r"/\w+$", f"/{TEMPLATE}", server.dsn))) as conn, transaction(conn, None) as cur:
+        text = catalog.catalog_text(catalog.found(cur))
+    Path(str(files("lockstep.ledger"))).joinpath("catalog.txt").write_text(text, encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,7 @@ import pytest
 
 from mutants.catalogue import MUTANTS
 from mutants.gate import ROOT, planted, survived
-from mutants.mutant import MIGRATIONS, Edit, Mutant, StaleMutantError
+from mutants.mutant import MIGRATIONS, Drop, Edit, Mutant, StaleMutantError
 from mutants.page import page
 
 RANGE = "tests/core/test_offsets.py::test_a_range_is_never_empty_and_never_below_zero"
@@ -50,6 +50,12 @@ def test_a_red_test_beside_those_that_were_named_is_told(tmp_path, servers):
 
 def test_a_red_test_that_is_not_there_is_told(tmp_path, servers):
     assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), beside=(RANGE,))
+
+
+def test_a_mutant_of_the_database_is_not_dead_because_its_text_was_compared(tmp_path, servers):
+    dropped = Drop("drop trigger memory_stays on lockstep.reject")
+    green = "tests/ledger/test_catalog.py::test_the_file_says_what_the_migrations_make"
+    assert f"{green} passed" in judged(tmp_path, servers, dropped, red=(green,))
 
 
 def test_every_mutant_applies_to_the_code_as_it_stands(tmp_path):
