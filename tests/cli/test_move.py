@@ -223,6 +223,19 @@ def test_a_move_is_applied_as_shown_once_and_goes_back_while_nothing_was_committ
     assert (gone["ok"], left) == (True, [f"it moved to {old}, and its log is gone"] * 3)
 
 
+def test_a_pipeline_with_an_open_request_stays_and_the_request_is_named(few, lockstep, produce, topic):
+    here, old, copy, kafka = few, few.drill.topic, topic(partitions=3), few.drill.kafka
+    here.run()
+    copied_once(kafka, old, copy, 3)
+    request = here.ask("replay", "0:0", "0:5")
+    assert_refused(
+        lockstep("move", "drill", "--to-topic", copy),
+        f"drill: request {request.request_id} to replay is not finished, and it is about the old topic",
+        f"Next: lockstep replay drill --request {request.request_id}",
+    )
+    assert here.drill.ask(OPEN) == [(old, partition, 0, 0, 0) for partition in range(3)]
+
+
 def test_options_that_do_not_fit_are_a_wrong_call(lockstep):
     move = ("move", "drill", "--to-topic", "copy")
     for more, said in (

@@ -10,6 +10,7 @@ import pytest
 from feed.sending import Sending, read_topic, sent_to
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.core.pipeline.definition import Feed, Json, Pipeline, Topic, Upsert
+from lockstep.faults import InjectedFault
 from lockstep.ledger.feed.make import make_feeds
 from lockstep.steps.feed.relay import relay
 
@@ -158,6 +159,22 @@ def test_e18_a_transaction_is_bounded_by_its_bytes_too(sending, monkeypatch):
     # Two sets do not fit together, the third is larger and cut inside, and one change alone is too large.
     assert seen == [2, 3, 5, 7, 8, 9, 10]
     assert (report.sent, report.transactions) == (10, 7)
+    assert here.wrong() == []
+
+
+def test_e18_a_relay_that_dies_behind_a_transaction_cut_by_its_bytes_goes_on_behind_it(sending, monkeypatch, tmp_path):
+    """Kafka's cursor stands where the transaction was cut, and the ledger must know that number as intended."""
+    monkeypatch.setattr("lockstep.steps.feed.relay.MOST_SENT_BYTES", 12_000)
+    (armed := tmp_path / "armed").touch()
+    monkeypatch.setenv("LOCKSTEP_FAULT", f"relay.committed=raise@{armed}")
+    here = sending()
+    here.change(*((f"{n}{'x' * 2_000}", 1) for n in range(5)))
+    with pytest.raises(InjectedFault):
+        here.relay()
+
+    report = here.relay()
+
+    assert (report.stopped, report.sent) == (None, 3)
     assert here.wrong() == []
 
 

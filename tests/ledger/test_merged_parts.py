@@ -14,6 +14,7 @@ from lockstep.core.health.ledger_findings import MANY_PARTITIONS, target_finding
 from lockstep.faults import InjectedFault
 from lockstep.ledger.admin.facts import target_facts
 from lockstep.steps.upkeep.merge_parts import merge_parts
+from simulation.scene import told
 
 RELKIND = "select relkind::text from pg_class where oid = 'public.drill_1'::regclass"
 
@@ -102,6 +103,26 @@ def test_a_merge_that_dies_changes_nothing_and_the_next_one_does_it(in_parts, dr
     assert drill.ask(RELKIND) == [("p",)]
     held(drill)
     assert merge_parts(here.at.conn, kept=0) == (["public.drill_1"], [])
+    held(drill)
+
+
+def test_a_row_is_not_deleted_between_the_copy_and_the_end_of_a_merge(in_parts, drill, monkeypatch):  # noqa: F811
+    """It would come back with the copy: a merge changes the parts for a table that has it still."""
+    here = in_parts()
+    here.drain()
+    said = []
+
+    def delete(_: str) -> None:
+        with closing(psycopg2.connect(drill.dsn)) as other, other.cursor() as cur:
+            cur.execute("set role lockstep_targets; set lock_timeout = '300ms'")
+            said.append(told(lambda: cur.execute("delete from public.drill where id = 'r7'")))
+            other.commit()
+
+    monkeypatch.setattr("lockstep.steps.upkeep.merge_parts.reach", delete)
+
+    assert merge_parts(here.at.conn, kept=0) == (["public.drill_1"], [])
+
+    assert [each.partition(":")[0] for each in said] == ["LockNotAvailable"]
     held(drill)
 
 

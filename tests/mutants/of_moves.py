@@ -20,6 +20,13 @@ MIGRATION = "ledger/migrations/0057_moved_topics.sql"
 
 MUTANTS = [
     one(
+        "a pipeline moves while a request is open",
+        "the database refuses it, and nobody would say which request that is and how to finish it",
+        f"{CLI}test_a_pipeline_with_an_open_request_stays_and_the_request_is_named",
+        Edit("steps/changes/move.py", "for request in requests.open_requests(cur, name):", "for request in ():"),
+        long=True,
+    ),
+    one(
         "a pipeline moves before erased records that wait",
         "nothing would keep them out where they were copied to",
         f"{CLI}test_erased_records_that_wait_are_passed_before_the_move_and_stay_out",

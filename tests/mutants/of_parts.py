@@ -18,6 +18,13 @@ def unasked(name: str, why: str, old: str, new: str, *cases: str) -> Mutant:
 
 MUTANTS = [
     one(
+        "a merge does not lock the parts",
+        "a row that is deleted between copy and end would come back",
+        f"{MERGED}test_a_row_is_not_deleted_between_the_copy_and_the_end_of_a_merge",
+        Edit(MIGRATION, "    execute format('lock table %s in share row exclusive mode', whole);\n", ""),
+        long=True,
+    ),
+    one(
         "part_once dropped from part",
         "a range would have two parts of one attempt",
         f"{REFUSES}[part_once-0]",

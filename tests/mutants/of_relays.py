@@ -116,6 +116,13 @@ MUTANTS = [
         long=True,
     ),
     one(
+        "a transaction that is cut by its bytes is not intended anew",
+        "a relay that dies behind it would find a cursor that nobody meant, and stop",
+        (f"{SENDS}test_e18_a_relay_that_dies_behind_a_transaction_cut_by_its_bytes_goes_on_behind_it",),
+        Edit(STEP, "        if portion.until != until:\n            _intend(held, portion.until)\n", ""),
+        long=True,
+    ),
+    one(
         "a set is cut although it fits the next transaction",
         "a reader would see half of a commit",
         (f"{SENDS}test_e18_a_transaction_is_bounded_by_its_bytes_too",),

@@ -109,6 +109,17 @@ def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
     assert ended(0) == []
 
 
+def test_a_commit_records_its_own_connection_as_the_server_knows_it(scene, attempt):
+    """A role of a run reads no start of a session. With a start of null nobody would ever be ended."""
+    scene.commit(attempt)
+    recorded = scene.ask("select backend_pid, backend_start from lockstep.attempt")
+    with transaction(scene.at.conn, None) as cur:
+        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
+        (itself,) = cur.fetchall()
+    assert recorded == [tuple(itself)]
+    assert itself.backend_start is not None
+
+
 def test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back(scene, attempt, monkeypatch):
     """Its session would stand in the transaction as long as it likes, because the server's own timeout is off."""
     monkeypatch.setattr(resolve, "RESOLVE_LOCK_SECONDS", 1)
