@@ -74,7 +74,7 @@ MUTANTS = [
     one(
         "a request is given to another pipeline unseen",
         "who asked for a replay would be looked for elsewhere",
-        f"{REWRITTEN}[statements7-is of request 1, which another pipeline made]",
+        (f"{REWRITTEN}[statements7-is of request 1, which another pipeline made]",),
         Edit("ledger/proof/chain.sql", "q.pipeline <> l.pipeline as is_of_another", "false as is_of_another"),
         long=True,
     ),
