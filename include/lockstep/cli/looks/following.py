@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lockstep.cli.history import pipeline_of
+from lockstep.cli.history import pipeline_as_run
 from lockstep.cli.options import LAST_OFFSET, Name
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger
@@ -58,7 +58,7 @@ def changes_command(
 
     if snapshot and (from_ is not None or limit is not None):
         raise typer.BadParameter("shows rows, and --from and --limit are of changes", param_hint="--snapshot")
-    pipeline = pipeline_of(name)
+    pipeline = pipeline_as_run(name)
     chosen = target_with_feed(pipeline, target, f"lockstep changes {name}")
     with open_ledger() as conn, one_moment(conn, READER) as cur:
         if snapshot:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.inspect.scrape import Scraper
 
-LOADING = threading.Lock()  # a definition is loaded by Python's import, one at a time
+LOADING = threading.Lock()  # definitions are evaluated once, and not by each thread
 LOOPBACK = "127.0.0.1"
 Serve = Annotated[
     int | None, typer.Option(help="Answer on this port; 0 takes a free one.", min=0, max=65_535, show_default=False)
@@ -65,7 +65,10 @@ def _dags() -> dict[str, bool | None]:
     paused: dict[str, bool] = {}
     with suppress(Refusal):  # no address of the ledger: the ledger itself says so
         paused = systems.paused_dags()
-    return {name: paused.get(name) for name in folders.pipeline_names()}
+    names = folders.pipeline_names()
+    with LOADING:
+        folders.load_each(names)  # in one process; each of them is then known
+    return {name: paused.get(name) for name in names}
 
 
 def _definition(_conn: connection, name: str) -> Pipeline:
