@@ -10,7 +10,9 @@ LEFT = f"{AUTHORS}test_code_that_a_run_would_execute_is_not_left_behind"
 RIGHTS = "tests/web/test_rights.py::"
 NEVER_RAN = f"{RIGHTS}test_a_dag_that_has_the_id_of_a_pipeline_and_never_ran_it_shows_nothing"
 SEEN = "tests/cli/test_authors_code.py::"
+PROCESS = "tests/cli/test_definition_process.py::"
 EVALUATE, SERVER = "adapters/definition/process.py", "adapters/definition/server.py"
+CONNECTION = "adapters/definition/connection.py"
 CODE, SQL = "ledger/admin/author.py", "ledger/admin/author.sql"
 
 MUTANTS = [
@@ -52,7 +54,33 @@ MUTANTS = [
         "a definition is evaluated with the environment of the command",
         "an author would read the owner's login",
         f"{SEEN}test_no_command_shows_a_module_its_secrets",
-        Edit(EVALUATE, " if name not in withheld}", "}"),
+        Edit(CONNECTION, " if GIVEN.fullmatch(name)}", "}"),
+    ),
+    one(
+        "a definition may look into other processes of its user",
+        "an author would read the environment of a shell, or of Airflow",
+        f"{SEEN}test_a_module_cannot_read_the_environment_of_other_processes_of_its_user",
+        Edit(SERVER, "    _restrict_to_own_processes()\n", ""),
+    ),
+    one(
+        "each load starts a process of its own",
+        "a load would cost 20 times as much",
+        f"{PROCESS}test_one_process_evaluates_all_definitions_and_a_fork_for_each",
+        Edit(CONNECTION, "        if _holder.server is None:\n", "        if True:\n"),
+    ),
+    one(
+        "a fork keeps the pipes of its parent's evaluating process",
+        "that process would outlive the one that asks",
+        f"{PROCESS}test_the_process_ends_with_the_one_that_asks_also_in_the_middle_of_a_definition",
+        Edit(CONNECTION, "os.register_at_fork(after_in_child=_leave_to_parent)\n", ""),
+        long=True,
+    ),
+    one(
+        "a definition goes on when the process that asked is gone",
+        "it would hold a process for as long as it hangs",
+        f"{PROCESS}test_the_process_ends_with_the_one_that_asks_also_in_the_middle_of_a_definition",
+        Edit(SERVER, "        if sys.stdin.fileno() in ready:\n", "        if False:\n"),
+        long=True,
     ),
     one(
         "a definition's process keeps the descriptors of the one that starts it",

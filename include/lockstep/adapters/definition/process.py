@@ -1,15 +1,14 @@
-"""Starts the process that evaluates definitions, without secrets, and builds the pipelines of what it answers."""
+"""Asks the process that evaluates definitions, and builds the pipelines of what it answers. Nothing of it is believed."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockstep.adapters.definition.connection import ServerDied, given_environment, one_server
 from lockstep.adapters.definition.server import hide_process
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.recorded import pipeline_of_document
@@ -17,20 +16,12 @@ from lockstep.core.settings import ENVIRONMENT
 from lockstep.core.text import printable_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lockstep.core.pipeline.definition import Pipeline
 
     Stamp = tuple[tuple[str, int, int, int], ...]
 
-# All that a definition may know of this process's environment. None of it may hold a secret.
-GIVEN = re.compile("PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH|LOCKSTEP_PIPELINES")
-EVALUATOR = """
-import sys
-sys.path[:] = eval(sys.argv.pop())
-from lockstep.adapters.definition.server import answer_request
-answer_request()
-"""
 SECONDS_EACH = 20.0  # of one definition
 MOST_FILES = 500  # of a folder whose definition is remembered
 MOST_WORDS = 2_000  # of a mistake's text
@@ -48,7 +39,7 @@ class Broken:
 
 
 def evaluate(definitions: Sequence[tuple[str, Path]]) -> list[Pipeline | Broken]:
-    """Returns the pipeline of each name and file, or its mistake. One process evaluates all that are not known.
+    """Returns the pipeline of each name and file, or its mistake. One process evaluates all, and is kept for later calls.
 
     A folder whose files are as they were is not evaluated again in the life of this process.
     """
@@ -60,8 +51,8 @@ def evaluate(definitions: Sequence[tuple[str, Path]]) -> list[Pipeline | Broken]
             found[source] = known[2]
     asked = [(name, source) for name, source in definitions if source not in found]
     if asked:
-        for (name, source), line in zip(asked, _ask(asked), strict=True):
-            found[source] = pipeline = _pipeline(name, source, line)
+        for (name, source), pipeline in zip(asked, _ask(asked), strict=True):
+            found[source] = pipeline
             stamp = stamps[source]
             if stamp and not isinstance(pipeline, Broken):
                 _known[source] = name, stamp, pipeline
@@ -81,28 +72,33 @@ def _stamp(folder: Path) -> Stamp | None:
     return tuple(sorted(found))
 
 
-def _ask(definitions: Sequence[tuple[str, Path]]) -> list[bytes]:
+def _ask(definitions: Sequence[tuple[str, Path]]) -> Iterator[Pipeline | Broken]:
     hide_process()
-    withheld = [name for name in ENVIRONMENT if not GIVEN.fullmatch(name)]
-    path = [str(Path(each or ".").resolve()) for each in sys.path]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", EVALUATOR, repr(path)],
-            input=json.dumps([SECONDS_EACH, withheld, [(name, str(source)) for name, source in definitions]]).encode(),
-            capture_output=True,
-            env={name: value for name, value in ENVIRONMENT.items() if name not in withheld},
-            close_fds=True,
-            start_new_session=True,  # Ctrl-C ends this process, and this one ends it
-            timeout=SECONDS_EACH * (len(definitions) + 1),
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _away(str(error)) from None
-    lines = done.stdout.splitlines()
-    if done.returncode or len(lines) != len(definitions):
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise _away(said[-1])
-    return lines
+    environ = given_environment()
+    request = {
+        "seconds": SECONDS_EACH,
+        "environ": environ,
+        "withheld": [name for name in ENVIRONMENT if name not in environ],
+        "path": [str(Path(each or ".").resolve()) for each in sys.path],
+        "folder": str(Path.cwd()),
+    }
+    for name, source in definitions:
+        yield _answer(name, source, json.dumps(request | {"name": name, "source": str(source)}).encode())
+
+
+def _answer(name: str, source: Path, request: bytes) -> Pipeline | Broken:
+    why = ""
+    for _ in range(2):  # a process that somebody ended is no mistake of the definition that came next
+        try:
+            with one_server() as server:
+                line = server.answer(request, SECONDS_EACH)
+        except ServerDied as error:
+            why = str(error)
+        except OSError as error:
+            raise _away(str(error)) from None
+        else:
+            return _pipeline(name, source, line)
+    return Broken(source, None, f"the process that evaluates definitions ended twice over it: {_words(why)}")
 
 
 def _away(why: str) -> Refusal:

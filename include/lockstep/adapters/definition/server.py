@@ -1,4 +1,4 @@
-"""Runs in the process that evaluates definitions: forks once for each, and writes one line of JSON for each.
+"""Runs in the process that evaluates definitions. Each is a line of JSON, a fork, and a line of JSON that answers.
 
 It imports Lockstep once, and runs no author's code itself. A definition that hangs, dies, or says too much is ended and
 described as broken, and the next one follows.
@@ -20,23 +20,29 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.definition.author import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    Request = dict[str, Any]
 
+SERVER_READY = b"ready"
 MOST_ANSWER_BYTES = 4 * 2**20  # of one document
 SET_DUMPABLE, SET_NO_NEW_PRIVS, SET_PARENT_DEATH_SIGNAL = 4, 38, 1
 CAPABILITIES_OF_64_BITS = 0x20080522
+CREATE_RULESET, RESTRICT_SELF, ASKS_VERSION = 444, 446, 1  # Landlock's calls have the same numbers on each processor
+MAKE_BLOCK_DEVICES, SCOPED_SIGNALS, KNOWS_SCOPES = 1 << 11, 1 << 1, 6
 
 
-def answer_request() -> None:
-    """Answers the request on standard input.
+def answer_requests() -> None:
+    """Answers each line of standard input with a line of standard output, until its end. Says first that it is ready.
 
-    It holds the seconds for each, the names of withheld variables, and pairs of a name and its file.
+    A request holds the definition's name and file, and the seconds that it may take. Its process is given the environment,
+    the names of withheld variables, the import path and the working folder.
     """
-    seconds, withheld, asked = json.load(sys.stdin)
     hide_process()
-    for name, source in asked:
-        sys.stdout.buffer.write(_answer(name, Path(source), seconds, withheld) + b"\n")
-        sys.stdout.buffer.flush()
+    out = sys.stdout.buffer
+    out.write(SERVER_READY + b"\n")
+    out.flush()
+    while request := sys.stdin.buffer.readline():
+        out.write(_answer(json.loads(request)) + b"\n")
+        out.flush()
 
 
 def hide_process() -> None:
@@ -60,17 +66,36 @@ def drop_capabilities() -> None:
         ctypes.CDLL(None, use_errno=True).capset(head, none)
 
 
-def _answer(name: str, source: Path, seconds: float, withheld: Sequence[str]) -> bytes:
+def _restrict_to_own_processes() -> None:
+    """Keeps this process from the environment, memory and descriptors of all others, and from sending them signals.
+
+    Needs Landlock: Linux 5.13, and 6.12 for signals. Without it, processes of the same user stay readable.
+    """
+    if sys.platform != "linux":
+        return
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    version = call(CREATE_RULESET, None, ctypes.c_size_t(0), ASKS_VERSION)
+    if version < 1:
+        return
+    # Some right must be given up. Nothing needs this one.
+    rules = (ctypes.c_uint64 * 3)(MAKE_BLOCK_DEVICES, 0, SCOPED_SIGNALS)
+    size = ctypes.c_size_t(24 if version >= KNOWS_SCOPES else 8)
+    descriptor = call(CREATE_RULESET, rules, size, 0)
+    call(RESTRICT_SELF, descriptor, 0)
+    os.close(descriptor)
+
+
+def _answer(request: Request) -> bytes:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _run_author(name, source, withheld, writing)
+            _run_author(request, writing)
         finally:
             os._exit(0)
     os.close(writing)
     try:
-        line, why = _line(reading, seconds)
+        line, why = _line(reading, request["seconds"])
     finally:
         os.close(reading)
         for end in (os.killpg, os.kill):
@@ -80,29 +105,41 @@ def _answer(name: str, source: Path, seconds: float, withheld: Sequence[str]) ->
     if line is not None:
         return line
     died = f"its process ended by signal {-status}" if status < 0 else f"its process ended with exit code {status}"
-    return json.dumps({"broken": [str(source), None, why or f"{died}, without a definition"]}).encode()
+    return json.dumps({"broken": [request["source"], None, why or f"{died}, without a definition"]}).encode()
 
 
-def _run_author(name: str, source: Path, withheld: Sequence[str], writing: int) -> None:
+def _run_author(request: Request, writing: int) -> None:
     os.setsid()
     _prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     drop_capabilities()
+    _restrict_to_own_processes()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.closerange(3, writing)
     os.closerange(writing + 1, writing + 64)
     sys.dont_write_bytecode = True  # of neighbours: it could be older than an edit of the same second
-    answer: dict[str, Any] = describe(name, source, withheld)
+    sys.path[:] = request["path"]
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    time.tzset()
+    os.chdir(request["folder"])
+    answer: dict[str, Any] = describe(request["name"], Path(request["source"]), request["withheld"])
     with os.fdopen(writing, "wb") as out:
         out.write(json.dumps(answer).encode() + b"\n")
 
 
 def _line(reading: int, seconds: float) -> tuple[bytes | None, str | None]:
-    """Returns the first line, or None and why there is none if its process did not just end."""
+    """Returns the first line, or None and why there is none if its process did not just end.
+
+    Ends this process if the one that asks is gone. That is so if standard input ends, or is written to too early.
+    """
     found, until = b"", time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
-        if not select.select([reading], [], [], left)[0]:
+        ready = select.select([reading, sys.stdin.fileno()], [], [], left)[0]
+        if sys.stdin.fileno() in ready:
+            sys.exit("the process that asked is gone")
+        if not ready:
             continue
         piece = os.read(reading, 2**16)
         line, end, _ = (found + piece).partition(b"\n")
