@@ -613,6 +613,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
     shown |= {"memory_stays", "owner_stays", "paused_by_decision"}  # test_memory_stays.py
+    shown |= {"begins_by_decision", "ends_by_decision", "upkept_stays", "read_again"}  # test_streams_by_decision.py
     shown |= {"gone_by_decision", "archived_below_its_place"}  # lake/test_own_folders.py
     shown |= {"lifted_is_noted"}  # test_given_up.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to

@@ -169,7 +169,9 @@ def here_now(here: Here):
 def test_closed_streams_requests_and_hand_overs_come_along(here):
     here.drain()
     here.replay("0:0", "0:5")
-    here.drill.ask("update lockstep.stream set retired_at = now() where partition = 2 returning 1")
+    here.drill.ask(
+        "set role lockstep_owner; update lockstep.stream set retired_at = now() where partition = 2 returning 1"
+    )
     folder = renamed(here, "shop")
     other = copy_of(here, "shop", "other")
     hand_over(here.at.conn, "public.drill", "shop", other.pipeline, ME)

@@ -14,6 +14,9 @@ TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets
 REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
 FOLDERS = "tests/lake/test_own_folders.py::"
 GIVEN_UP = "tests/ledger/test_given_up.py::"
+STREAMS = "tests/ledger/test_streams_by_decision.py::"
+NOT_SAID = f"{STREAMS}test_no_stream_begins_where_no_decision_of_its_transaction_says"
+DECIDED = "ledger/migrations/0091_streams_by_decision.sql"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
 
 MUTANTS = [
@@ -98,7 +101,7 @@ MUTANTS = [
         "verify --deep does not look for lost offsets in the log",
         "records that can still be read would count as lost",
         "tests/cli/test_verify.py::test_a_loss_that_the_log_still_holds_is_named",
-        Edit("steps/proof/verify.py", "        checks.append(lost_check(cur, view, streams))\n", ""),
+        Edit("steps/proof/verify.py", "lost_check(cur, view, streams), begin_check", "begin_check"),
         long=True,
     ),
     one(
@@ -176,13 +179,113 @@ MUTANTS = [
     one(
         "memory_stays asks for no open attempt",
         "a plan alone would be enough to forget",
-        f"{MEMORY}test_a_replay_under_way_takes_what_its_segment_left",
+        f"{MEMORY}test_a_replay_under_way_takes_what_its_segment_left_and_reads_it_again",
         Edit(REMEMBERS, "and b.state = 'planned' and a.closed_at is null)", "and b.state = 'planned')"),
         Edit(
             REMEMBERS,
             "        join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token\n        where k",
             "        where k",
         ),
+        long=True,
+    ),
+    one(
+        "begins_by_decision dropped",
+        "two statements would lose the offsets between two streams of a log, or read them twice",
+        (
+            f"{NOT_SAID}[after the position]",
+            f"{NOT_SAID}[before the position]",
+            f"{NOT_SAID}[late in a partition that is new, in the first epoch]",
+        ),
+        Drop("drop trigger begins_by_decision on lockstep.stream"),
+    ),
+    one(
+        "a stream begins by a decision of an earlier transaction",
+        "a decision that was carried out once would open a stream for good",
+        f"{NOT_SAID}[after the position]",
+        Edit(
+            DECIDED,
+            "lockstep.names_start(d.kind, d.detail, d.decision_id, a) and lockstep.is_of_this_transaction(d.xmin))",
+            "lockstep.names_start(d.kind, d.detail, d.decision_id, a))",
+        ),
+        long=True,
+    ),
+    one(
+        "a decision that closes other streams opens one",
+        "a decision about one topic would open the streams of another",
+        f"{NOT_SAID}[before the position]",
+        Edit(
+            DECIDED,
+            "                    and detail -> 'retired' @> jsonb_build_array(jsonb_build_object('stream_id', o.stream_id)))",
+            ")",
+        ),
+        long=True,
+    ),
+    one(
+        "ends_by_decision dropped",
+        "a planner could close a stream, and forget the deletions of its log",
+        (
+            f"{STREAMS}test_no_stream_ends_without_a_decision_that_names_it",
+            f"{STREAMS}test_a_deletion_goes_with_the_log_that_is_read_no_more",
+            f"{STREAMS}test_growth_goes_on_where_each_log_ended_and_new_partitions_begin_at_0",
+        ),
+        Drop("drop trigger ends_by_decision on lockstep.stream"),
+    ),
+    one(
+        "growth closes a stream whose log does not go on",
+        "one word would close a stream for good",
+        f"{STREAMS}test_growth_goes_on_where_each_log_ended_and_new_partitions_begin_at_0",
+        Edit(
+            DECIDED, "case d.kind when 'grow' then lockstep.goes_on(its) else", "case d.kind when 'grow' then true else"
+        ),
+        long=True,
+    ),
+    one(
+        "upkept_stays dropped",
+        "what upkeep has let go of could be archived as if it were whole",
+        f"{STREAMS}test_what_upkeep_has_passed_stays_passed",
+        Drop("drop trigger upkept_stays on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "read_again dropped",
+        "a replay that gives up would forget a deletion",
+        (
+            f"{STREAMS}test_what_a_replay_takes_out_goes_with_its_commit_alone[tombstone]",
+            f"{STREAMS}test_what_a_replay_takes_out_goes_with_its_commit_alone[reject]",
+        ),
+        Drop("drop trigger read_again on lockstep.tombstone; drop trigger read_again on lockstep.reject"),
+    ),
+    one(
+        "growth lets deletions go",
+        "an older record of the log would bring a deleted row back",
+        f"{STREAMS}test_a_deletion_stays_while_the_log_goes_on_after_growth",
+        Edit(
+            "ledger/migrations/0092_memory_of_the_log_stays.sql",
+            "(s.retired_at is not null and o.stream_id is null",
+            "(s.retired_at is not null",
+        ),
+        long=True,
+    ),
+    one(
+        "verify does not ask who opened streams",
+        "a log that the ledger's owner began elsewhere would look like any other",
+        (
+            f"{STREAMS}test_verify_names_what_begins_without_the_guards[after the position]",
+            f"{STREAMS}test_verify_names_what_begins_without_the_guards[in a new partition]",
+        ),
+        Edit("ledger/proof/memory.py", "[*found, streams_check(cur, pipeline)]", "found"),
+        Edit("ledger/proof/streams.sql", "then i.epoch > i.first_epoch and i.start_offset > 0\n", "then false\n"),
+        Edit("ledger/proof/streams.sql", "else i.start_offset > 0 or i.is_same_log end\n", "else false end\n"),
+        long=True,
+    ),
+    one(
+        "verify --deep does not ask where a log begins",
+        "records below the first stream of a partition would be read by nobody",
+        (
+            f"{STREAMS}test_verify_deep_names_records_that_a_log_holds_below_its_first_stream",
+            f"{STREAMS}test_verify_deep_names_upkeep_that_has_passed_what_the_log_holds",
+        ),
+        Edit("steps/proof/verify_given_up.py", "    for row in begun:\n", "    for row in begun[:0]:\n"),
         long=True,
     ),
     one(

@@ -29,7 +29,7 @@ from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.lake.copy_tables import copy_tables
 from lockstep.steps.proof.verify_append import appended
-from lockstep.steps.proof.verify_given_up import lost_check
+from lockstep.steps.proof.verify_given_up import begin_check, lost_check
 from lockstep.steps.proof.verify_log import Log, decoded_alike
 from lockstep.steps.proof.verify_moves import look_at_moves, move_checks, stream_left_out
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
@@ -100,7 +100,7 @@ def verify(
             for s in here
             if (begin := until[s.stream_id]) is not None
         ]
-        checks.append(lost_check(cur, view, streams))
+        checks += [lost_check(cur, view, streams), begin_check(cur, broker, pipeline, view, streams)]
         for one in pipeline.each():
             log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
             checks += [

@@ -1,19 +1,25 @@
-"""Compares what was accepted as lost with the log: lost offsets cannot be read any more."""
+"""Compares with the log what was accepted as lost, where logs were begun, and how far upkeep says it has come."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.offsets import TopicPartition
 from lockstep.core.proof.verification import PromiseCheck, Wrong
 from lockstep.ledger.proof.given_up import lost_stretches
+from lockstep.ledger.proof.streams import beginnings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from psycopg2.extensions import cursor
 
+    from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import LogView
+    from lockstep.core.pipeline.definition import Pipeline
+
+STRETCH = re.compile(r"\[(\d+),(\d+)\)")
 
 
 def lost_check(cur: cursor, view: LogView, streams: Sequence[Any]) -> PromiseCheck:
@@ -26,3 +32,39 @@ def lost_check(cur: cursor, view: LogView, streams: Sequence[Any]) -> PromiseChe
             wrong.add(f"{stream.topic}-{stream.partition}: offsets [{begin}, {until}) are lost, and can still be read")
         looked_at += lost.until_offset - lost.from_offset
     return wrong.check("lost offsets cannot be read any more", told=f"{looked_at} lost offsets")
+
+
+def begin_check(cur: cursor, broker: Broker, pipeline: Pipeline, view: LogView, streams: Sequence[Any]) -> PromiseCheck:
+    """Names offsets below the beginning of a log that nobody has read and the log holds, unless something says so.
+
+    A decision says so, or the start of the definition. Names upkeep that is said to have passed the log's start, too.
+    What seems wrong is looked at again, for the log may have moved on since `view`.
+    """
+    wrong = Wrong()
+    begun = beginnings(cur, [stream.stream_id for stream in streams], str(pipeline.start))
+    for row in begun:
+        at = TopicPartition(row.topic, row.partition)
+        if not (here := view.get(at)) or not any(_late(pipeline, view, row, here.log_start)):
+            continue
+        if now := broker.view(row.topic).get(at):
+            for what in _late(pipeline, view, row, now.log_start):
+                wrong.add(f"{at}: stream {row.stream_id} {what}")
+    explained = sum(row.unread is None for row in begun)
+    told = f"{len(begun)} logs; of {explained} a decision or the definition says where"
+    return wrong.check("each log is read from its start", told=told)
+
+
+def _late(pipeline: Pipeline, view: LogView, row: Any, log_start: int) -> Iterator[str]:
+    named = f"{pipeline.name}{view.option(row.topic)}"
+    for begin, until in ((int(low), int(high)) for low, high in STRETCH.findall(row.unread or "")):
+        if until > log_start:
+            yield (
+                f"begins at offset {row.start_offset}: [{max(begin, log_start)}, {until}) can be read, and no decision leaves "
+                f"them out; next: lockstep fill {named} --from {row.partition}:{max(begin, log_start)} "
+                f"--until {row.partition}:{until}"
+            )
+    if row.upkept_below > log_start:
+        yield (
+            f"may forget deletions below offset {row.upkept_below}, and the log holds [{log_start}, {row.upkept_below}); next: "
+            f"lockstep replay {named} --from {row.partition}:{log_start} --until {row.partition}:{row.upkept_below}"
+        )
