@@ -24,11 +24,26 @@ EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or
 ODD_NAMES = (
     "tests/kafka/test_names_of_columns.py::test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called"
 )
+LARGE = "tests/spark/test_too_large.py::"
 TOO_LARGE = (
     "tests/kafka/test_limits_of_postgres.py::test_what_is_too_large_for_a_page_or_an_index_is_refused_in_one_line"
 )
 
 MUTANTS = [
+    one(
+        "our own reader does not count headers",
+        "a record of very many small headers would be given to decoders and copied into its reject",
+        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
+        Edit("engine/kafka_raw.py", "if headers > limits.headers:", "if headers < 0:"),
+        long=True,
+    ),
+    one(
+        "Spark's reader does not count headers",
+        "a reject of two million headers would take a gigabyte",
+        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
+        Edit("engine/spark/source.py", "array_size(headers) > {limits.headers} then", "array_size(headers) < 0 then"),
+        long=True,
+    ),
     one(
         "a record is blamed for one death",
         "a process that is killed once, for whatever reason, would cost a record",
