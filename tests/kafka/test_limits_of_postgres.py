@@ -36,7 +36,7 @@ CASES = {
         "_stream, _offset, _ordinal",
         "row is too big",
     ),
-    "a key": (["id"], 'Upsert("public.drill", key=("id",))', "public.drill", "id", "index row size"),
+    "a key": (["id"], 'Upsert("public.drill", key=("id",))', "public.drill", "id", "1 of 1 records were rejected"),
 }
 
 
