@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from lockstep.adapters import folders
 from lockstep.adapters.connection.options import options_of
+from lockstep.adapters.spark_defaults import masters_in_clear
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
@@ -61,6 +62,7 @@ def production_facts(report: DoctorReport, machine: MachineFacts, environ: Envir
         others=ways_to_others(environ),
         spark_remote=bool(remote),
         spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
+        spark_in_clear=masters_in_clear(environ),
         standbys=standbys,
         without_approvers=without_approvers(project / "dags"),
         without_retention=[each.name for each in definitions_on_disk() if each.reject_retention is None],

@@ -34,6 +34,7 @@ class Point(StrEnum):
     REGISTRY_TLS = "TLS to the registry"
     OTHERS_TLS = "TLS to other servers"
     SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
+    SPARK_NETWORK = "Spark's own network"
     STANDBY = "standby"
     APPROVERS = "approvers"
     REJECTS = "retention of rejects"
@@ -81,6 +82,7 @@ class ProductionFacts:
     others: Mapping[str, ServerPath]  # of the lake, catalogs, stores and issuers, by the setting that names each
     spark_remote: bool
     spark_token: bool
+    spark_in_clear: Sequence[str]  # masters of clusters
     standbys: int | None  # that a COMMIT waits for
     without_approvers: Sequence[str]  # files of DAGs whose history names no approver
     without_retention: Sequence[str]  # pipelines whose rejects keep their bytes for good
@@ -118,6 +120,12 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
         yield Missing(
             Point.SPARK_TOKEN, found, "set SPARK_CONNECT_AUTHENTICATE_TOKEN for the server, ;token=... in SPARK_REMOTE"
         )
+    if facts.spark_in_clear:
+        found = f"{', '.join(facts.spark_in_clear)}: executors get records and logins of Kafka and Postgres in clear"
+        command = (
+            "set spark.authenticate and spark.network.crypto.enabled to true in spark-defaults.conf; docs/clusters.md"
+        )
+        yield Missing(Point.SPARK_NETWORK, found, command)
     if facts.standbys == 0:
         found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
         yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
