@@ -91,7 +91,7 @@ def licences_of_package(package: Distribution) -> list[str]:
     """Returns the licences that a package names: by SPDX if it does, else its classifiers, else its own words."""
     facts = package.metadata
     words = next((facts[name].strip() for name in ("License-Expression", "License") if name in facts), "")
-    if spdx.is_supported_id(words) or spdx.is_expression(words):
+    if words and (spdx.is_supported_id(words) or spdx.is_expression(words)):
         return [words]
     classifiers = [each.rpartition(" :: ")[2] for each in facts.get_all("Classifier") or () if "License ::" in each]
     named = [words] if words not in UNNAMED and len(words) <= LONGEST_LICENCE else WITHOUT_WORDS.get(package.name, [])
