@@ -82,6 +82,7 @@ create table request (
     client inet,
     program text,
     os_user text,
+    opened_as text not null,  -- The name of the pipeline when it asked. A rename changes `pipeline` alone.
     constraint request_pkey primary key (request_id),
     constraint request_lane_check check (lane in ('fill', 'replay')),
     constraint request_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
@@ -629,14 +630,21 @@ create table link (
     decision_id bigint,
     digest text not null,  -- SHA-256, hexadecimal, of the digest before it, a line feed and the record
     at timestamptz not null default clock_timestamp(),
+    request_id bigint,
+    ledger_id uuid,
+    form smallint not null default 2,
     constraint link_pkey primary key (pipeline, number),
     constraint decision_link_once unique (decision_id),
+    constraint ledger_link_once unique (pipeline, ledger_id),
     constraint link_once unique (batch_id, stream_id),
+    constraint request_link_once unique (request_id),
     constraint link_number_check check (number > 0),
-    constraint one_record check (num_nonnulls(batch_id, stream_id) = case when decision_id is null then 2 else 0 end),
+    constraint one_record check (num_nonnulls(batch_id, stream_id) = case num_nonnulls(decision_id, request_id, ledger_id)
+        when 0 then 2 when 1 then 0 else null::integer end),
     constraint link_batch_id_stream_id_fkey foreign key (batch_id, stream_id) references commit(batch_id, stream_id),
     constraint link_decision_id_fkey foreign key (decision_id) references decision(decision_id),
-    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
+    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade,
+    constraint link_request_id_fkey foreign key (request_id) references request(request_id)
 );
 
 -- What the next seal links.
@@ -645,6 +653,8 @@ create table unsealed (
     batch_id bigint,
     stream_id integer,
     decision_id bigint,
+    request_id bigint,
+    ledger_id uuid,
     constraint unsealed_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index unsealed_of_pipeline on unsealed (pipeline);
@@ -1202,6 +1212,15 @@ create table lifted (
     constraint lifted_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
 create index lifted_of_stream on lifted (stream_id, xid);
+
+create table ledger (
+    ledger_id uuid not null default gen_random_uuid(),
+    at timestamptz not null default clock_timestamp(),
+    is_only boolean not null default true,
+    constraint ledger_pkey primary key (ledger_id),
+    constraint one_ledger unique (is_only),
+    constraint ledger_is_only_check check (is_only)
+);
 
 -- From a target row's _stream to where it was read.
 create view origin as
@@ -2225,7 +2244,7 @@ create trigger recorded_session before insert on decision
 create trigger recorded_session before insert on request
     for each row execute function record_session();
 
--- The record of a commit bears the name that its batch was planned under. Else the chain would not fit its records any more.
+-- The record of a commit names the process that ran it. Links from before migration 0090 have `form` 1: a record without `ran`.
 create view committed_record as
 select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
     'record', 'commit', 'pipeline', coalesce((
@@ -2235,6 +2254,8 @@ select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
     'cluster_id', s.cluster_id, 'topic', s.topic, 'topic_id', s.topic_id, 'partition', s.partition,
     'stream', s.stream_id, 'from_offset', lower(r.offsets), 'until_offset', upper(r.offsets),
     'attempt', c.token, 'nonce', c.nonce, 'definition', c.definition_hash,
+    'ran', jsonb_build_object('owner', a.owner, 'dag', a.dag_id, 'dag_run', a.dag_run_id, 'task', a.task_id,
+        'map_index', a.map_index, 'task_instance', a.task_instance_id, 'try', a.try_number),
     'delivered', u.delivered, 'written', u.written, 'filtered', u.filtered, 'rejected', u.rejected, 'rows', u.rows,
     'offsets_digest', u.digest_sum::text || ':' || u.digest_squares::text,
     'rows_digest', u.rows_digest::text, 'rejects_digest', u.rejects_digest::text,
@@ -2245,6 +2266,7 @@ from commit c
 join batch b on b.batch_id = c.batch_id
 join stream s on s.stream_id = c.stream_id
 join batch_range r on r.batch_id = c.batch_id and r.stream_id = c.stream_id
+join attempt a on a.batch_id = c.batch_id and a.token = c.token
 join result u on u.batch_id = c.batch_id and u.token = c.token and u.stream_id = c.stream_id
 left join verdict v on v.batch_id = c.batch_id and v.token = c.token
 left join lateral (
@@ -2303,6 +2325,8 @@ declare
     batches bigint[];
     streams int[];
     decisions bigint[];
+    requests bigint[];
+    ledgers uuid[];
     digests text[];
 begin
     perform from lockstep.pipeline where name = of_pipeline for no key update;
@@ -2313,20 +2337,29 @@ begin
         last_digest := '';
     end if;
     for waits in
-        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id,
-            case when w.decision_id is null
-                then (select r.record from lockstep.committed_record r where r.batch_id = w.batch_id and r.stream_id = w.stream_id)
-                else (select r.record from lockstep.decided_record r where r.decision_id = w.decision_id) end as record
+        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id, w.request_id, w.ledger_id,
+            case
+                when w.decision_id is not null
+                    then (select r.record from lockstep.decided_record r where r.decision_id = w.decision_id)
+                when w.request_id is not null
+                    then (select r.record from lockstep.requested_record r where r.request_id = w.request_id)
+                when w.ledger_id is not null
+                    then (select r.record from lockstep.ledger_record r where r.ledger_id = w.ledger_id)
+                else (select r.record from lockstep.committed_record r where r.batch_id = w.batch_id and r.stream_id = w.stream_id)
+            end as record
         from lockstep.unsealed w
         left join lockstep.commit c on c.batch_id = w.batch_id and c.stream_id = w.stream_id
         left join lockstep.batch b on b.batch_id = w.batch_id
         left join lockstep.decision d on d.decision_id = w.decision_id
-        where w.pipeline = of_pipeline and (w.decision_id is not null or b.state <> 'planned')
-        order by coalesce(c.at, d.at), w.batch_id, w.stream_id, w.decision_id limit most
+        left join lockstep.request q on q.request_id = w.request_id
+        where w.pipeline = of_pipeline
+          and (num_nonnulls(w.decision_id, w.request_id, w.ledger_id) > 0 or b.state <> 'planned')
+        order by w.ledger_id is null, coalesce(c.at, d.at, q.opened_at), w.batch_id, w.stream_id, w.decision_id, w.request_id
+        limit most
     loop
         if waits.record is null then
-            raise exception 'batch %, stream %, decision %: there is nothing to seal', waits.batch_id, waits.stream_id, waits.decision_id
-                using errcode = 'P0002';
+            raise exception 'batch %, stream %, decision %, request %: there is nothing to seal',
+                waits.batch_id, waits.stream_id, waits.decision_id, waits.request_id using errcode = 'P0002';
         end if;
         last_digest := encode(sha256(convert_to(last_digest || e'\n' || waits.record, 'UTF8')), 'hex');
         links := links + 1;
@@ -2334,11 +2367,14 @@ begin
         batches[links] := waits.batch_id;
         streams[links] := waits.stream_id;
         decisions[links] := waits.decision_id;
+        requests[links] := waits.request_id;
+        ledgers[links] := waits.ledger_id;
         digests[links] := last_digest;
     end loop;
-    insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
-    select of_pipeline, last_number + n.place, n.batch_id, n.stream_id, n.decision_id, n.digest
-    from unnest(batches, streams, decisions, digests) with ordinality n (batch_id, stream_id, decision_id, digest, place);
+    insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, request_id, ledger_id, digest)
+    select of_pipeline, last_number + n.place, n.batch_id, n.stream_id, n.decision_id, n.request_id, n.ledger_id, n.digest
+    from unnest(batches, streams, decisions, requests, ledgers, digests)
+        with ordinality n (batch_id, stream_id, decision_id, request_id, ledger_id, digest, place);
     delete from lockstep.unsealed where ctid = any (places);
     return links;
 end $$;
@@ -5033,6 +5069,56 @@ begin
 end $$;
 create trigger own_folder before insert or update of path, catalog, namespace, name, decision_id on lake_gone
     for each row execute function guard_lake_gone();
+
+create function name_request() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    new.opened_as := new.pipeline;
+    return new;
+end $$;
+create trigger opened_as_named before insert on request
+    for each row execute function name_request();
+
+create view requested_record as
+select q.request_id, q.pipeline, q.opened_at as at, jsonb_build_object(
+    'record', 'request', 'pipeline', q.opened_as, 'request', q.request_id, 'lane', q.lane, 'preview', q.preview, 'token', q.token,
+    'who', q.who, 'why', q.why, 'login', q.login, 'client', q.client, 'program', q.program, 'os_user', q.os_user,
+    'windows', coalesce((
+        select jsonb_agg(jsonb_build_object(
+            'stream', w.stream_id, 'from_offset', lower(w.offsets), 'until_offset', upper(w.offsets))
+            order by w.stream_id, lower(w.offsets))
+        from request_window w where w.request_id = q.request_id), '[]'),
+    'at', to_char(q.opened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
+from request q;
+
+create view ledger_record as
+select l.ledger_id, l.at, jsonb_build_object(
+    'record', 'ledger', 'ledger', l.ledger_id,
+    'at', to_char(l.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
+from ledger l;
+
+create function note_requests() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    insert into lockstep.unsealed (pipeline, request_id) select a.pipeline, a.request_id from added a;
+    return null;
+end $$;
+create trigger noted_for_the_chain after insert on request referencing new table as added
+    for each statement execute function note_requests();
+
+create function note_ledger() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    insert into lockstep.unsealed (pipeline, ledger_id) select a.name, l.ledger_id from added a cross join lockstep.ledger l;
+    return null;
+end $$;
+create trigger noted_for_the_chain after insert on pipeline referencing new table as added
+    for each statement execute function note_ledger();
 
 -- Whether a decision says where a stream begins. A log that goes on in another stream needs none: begins_where_it_ended.
 create function names_start(of_kind text, detail jsonb, of_decision bigint, its stream) returns boolean
