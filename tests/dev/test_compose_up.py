@@ -44,6 +44,17 @@ def api(stack):
     return AirflowApi(f"http://127.0.0.1:{stack.env['AIRFLOW_PORT']}", "admin", stack.env["AIRFLOW_ADMIN_PASSWORD"])
 
 
+def failures(api, dag: str) -> list[str]:
+    """Returns the end of the log of each task that failed, in the runs that are over."""
+    return [
+        f"{task}: {api.log(dag, run['dag_run_id'], task, its['try_number'])[-3000:]}"
+        for run in api.runs(dag)
+        if run["state"] in OVER - {"success"}
+        for task, its in api.tasks(dag, run["dag_run_id"]).items()
+        if its["state"] == "failed"
+    ]
+
+
 def test_the_start_that_the_page_names_ends_with_every_service_healthy(stack, api):
     assert stack.exits == {"airflow-init": 0}
     parts = {"metadatabase", "scheduler", "dag_processor", "triggerer"}
@@ -85,7 +96,8 @@ def test_the_lines_of_the_page_produce_commit_and_verify(stack, api):
         wait_for(
             lambda dag=dag: [run for run in api.runs(dag) if run["state"] in OVER], f"a run of {dag} is over", 1200
         )
-        assert {run["state"] for run in api.runs(dag) if run["state"] in OVER} == {"success"}
+        states = {run["state"] for run in api.runs(dag) if run["state"] in OVER}
+        assert states == {"success"}, "\n".join(failures(api, dag))
     status, verified = (stack.run("lockstep", *line.split()) for line in asked)
     assert sum(int(number) for number in re.findall(r"^ +orders\.v1-\d +(\d+)", status, flags=re.MULTILINE)) == 50_000
     assert "keys of 50000 records" in verified, verified
