@@ -11,7 +11,8 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.output import AsJson, say, show
 from lockstep.context import systems
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.pipeline.recorded import pipeline_of_document
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -65,12 +66,18 @@ def _dags() -> dict[str, bool | None]:
     paused: dict[str, bool] = {}
     with suppress(Refusal):  # no address of the ledger: the ledger itself says so
         paused = systems.paused_dags()
-    names = folders.pipeline_names()
-    with LOADING:
-        folders.load_each(names)  # in one process; each of them is then known
-    return {name: paused.get(name) for name in names}
+    return {name: paused.get(name) for name in folders.pipeline_names()}
 
 
-def _definition(_conn: connection, name: str) -> Pipeline:
+def _definition(conn: connection, name: str) -> Pipeline:
+    """Returns the definition of the newest attempt, else the folder's, for which a process evaluates its file."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.views import overview
+
+    with transaction(conn, READER) as cur:
+        document = overview.newest_definition(cur, name)
+    if document:
+        with suppress(BadDefinition):  # of another version of Lockstep
+            return pipeline_of_document(document)
     with LOADING:
         return folders.load(name).pipeline
