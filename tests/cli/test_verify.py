@@ -185,6 +185,31 @@ def test_a_loss_that_the_log_still_holds_is_named(lockstep, here, produce):
     assert f"-{partition}: offsets [{position}, {position + 2}) are lost, and can still be read" in deep.out
 
 
+def test_a_stream_that_leaves_offsets_out_without_a_decision_is_named_with_them(lockstep, here, produce):
+    here.drain()
+    ((s, partition, position),) = here.drill.ask("select stream_id, partition, position from lockstep.stream limit 1")
+    produce(here.drill.topic, [(f"k{n}", json.dumps({"id": f"x{n}", "n": n})) for n in range(4)], partition)
+    begin = position + 2
+    here.drill.ask(
+        f"set role lockstep_owner; update lockstep.stream set retired_at = clock_timestamp() where stream_id = {s};"
+        "insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,"
+        f" position) select pipeline, cluster_id, topic, topic_id, partition, incarnation + 1, epoch + 1, {begin}, {begin}"
+        f" from lockstep.stream where stream_id = {s} returning 1"
+    )
+    here.drain()
+
+    said, deep = lockstep("verify", "drill"), lockstep("verify", "drill", "--deep")
+
+    assert (said.code, deep.code) == (1, 1)
+    left_out = f"[{position}, {begin})"
+    assert (
+        f"begins at offset {begin}: {left_out} were not read, and no decision says so; next: lockstep batches"
+        in said.out
+    )
+    assert f"stream {s} ended at offset {position}, and no decision says so" in said.out
+    assert f"{left_out} can be read, and no decision leaves them out; next: lockstep batches drill" in deep.out
+
+
 @pytest.mark.usefixtures("here")
 def test_since_what_no_batch_or_time_is_is_refused(lockstep):
     assert_refused(

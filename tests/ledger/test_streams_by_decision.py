@@ -59,7 +59,7 @@ def retires(s: int, start: int, partition: int = 0, **how: str):
     return decides("retire", retired=[{"stream_id": s, "position": 10}], opened=opened, **how)
 
 
-BEGINNINGS = {
+BEGINNINGS: dict[str, dict[str, Any]] = {
     "after the position": {"start": 15},
     "after the position, under another id": {"start": 15, "topic_id": "'another'"},
     "before the position": {"start": 0},
@@ -95,7 +95,7 @@ def test_no_stream_begins_where_no_decision_of_its_transaction_says(act, read_lo
     assert act(retires(read_log, begin, partition), *closes, its) is None
 
 
-DECISIONS = {
+DECISIONS: dict[str, dict[str, Any]] = {
     "topic": {"topics": {"orders.v1": {"0": 15}}},
     "hand-over": {"to": "orders", "positions": {"0": 15}, "retired": [{"stream_id": 1}]},
 }

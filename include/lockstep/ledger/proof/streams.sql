@@ -41,8 +41,8 @@ from lockstep.stream s where s.pipeline = %(pipeline)s
 
 -- name: beginnings
 -- Of each log of these streams, where it was begun, what of it below was never read, and how far upkeep says it has come. Null where
--- a decision or a definition's start says where it begins; a start is of the first streams alone.
-select s.stream_id, s.topic, s.partition, s.start_offset, m.upkept_below, case
+-- a decision or a definition's start says where it begins; a start is of the first streams alone. No fill reads below `before`.
+select s.stream_id, s.topic, s.partition, s.start_offset, m.upkept_below, lockstep.read_before(s.stream_id) as before, case
         when exists (
             select from lockstep.decision d where d.pipeline = s.pipeline
               and d.kind in ('topic', 'adopt', 'retire', 'move', 'hand-over')

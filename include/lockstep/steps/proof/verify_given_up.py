@@ -56,12 +56,15 @@ def begin_check(cur: cursor, broker: Broker, pipeline: Pipeline, view: LogView, 
 
 def _late(pipeline: Pipeline, view: LogView, row: Any, log_start: int) -> Iterator[str]:
     named = f"{pipeline.name}{view.option(row.topic)}"
-    for begin, until in ((int(low), int(high)) for low, high in STRETCH.findall(row.unread or "")):
+    for low, high in STRETCH.findall(row.unread or ""):
+        begin, until = max(int(low), log_start), int(high)
         if until > log_start:
+            following = f"lockstep batches {pipeline.name}"
+            if begin >= row.before:
+                following = f"lockstep fill {named} --from {row.partition}:{begin} --until {row.partition}:{until}"
             yield (
-                f"begins at offset {row.start_offset}: [{max(begin, log_start)}, {until}) can be read, and no decision leaves "
-                f"them out; next: lockstep fill {named} --from {row.partition}:{max(begin, log_start)} "
-                f"--until {row.partition}:{until}"
+                f"begins at offset {row.start_offset}: [{begin}, {until}) can be read, and no decision leaves them out; next: "
+                f"{following}"
             )
     if row.upkept_below > log_start:
         yield (
