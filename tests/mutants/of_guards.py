@@ -13,6 +13,12 @@ MEMORY = "tests/ledger/test_memory_stays.py::"
 TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets_again"
 REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
 FOLDERS = "tests/lake/test_own_folders.py::"
+BEGINS = "ledger/migrations/0100_feed_timelines.sql"
+REFUSED_TIMELINE = "        raise exception 'timeline_by_decision"
+TRIMS = "ledger/migrations/0101_trimmed_without_rejects.sql"
+SENT = "tests/feed/test_constraints_of_sends.py::"
+TIMELINES = "tests/feed/test_feed_timelines.py::"
+OWNED = "tests/ledger/test_opening.py::test_who_may_open_an_attempt"
 GIVEN_UP = "tests/ledger/test_given_up.py::"
 STREAMS = "tests/ledger/test_streams_by_decision.py::"
 NOT_SAID = f"{STREAMS}test_no_stream_begins_where_no_decision_of_its_transaction_says"
@@ -320,9 +326,7 @@ MUTANTS = [
             f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[tokens]",
             f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[streams]",
         ),
-        Edit(
-            REMEMBERS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"
-        ),
+        Edit(BEGINS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"),
         long=True,
     ),
     one(
@@ -359,5 +363,122 @@ MUTANTS = [
         ),
         Edit("ledger/proof/chain.py", "    wrong.join(stuck(cur, pipeline))\n", ""),
         long=True,
+    ),
+    one(
+        "timeline_by_decision dropped",
+        "readers of a feed would begin anew, or not, without a restore",
+        f"{TIMELINES}test_no_timeline_begins_without_the_decision_of_its_transaction",
+        Drop("drop trigger timeline_by_decision on lockstep.feed"),
+    ),
+    one(
+        "an earlier restore begins a timeline",
+        "readers would be refused whenever somebody likes",
+        f"{TIMELINES}test_no_timeline_begins_without_the_decision_of_its_transaction",
+        Edit(
+            BEGINS,
+            f"d.kind = 'restored' and lockstep.is_of_this_transaction(d.xmin)) then\n{REFUSED_TIMELINE}",
+            f"d.kind = 'restored') then\n{REFUSED_TIMELINE}",
+        ),
+        long=True,
+    ),
+    one(
+        "timeline_once dropped",
+        "the timeline of one feed would pass for another's",
+        f"{TIMELINES}test_two_feeds_have_no_timeline_in_common",
+        Drop("alter table lockstep.feed drop constraint timeline_once"),
+        long=True,
+    ),
+    one(
+        "a restore draws no timeline",
+        "a reader past the restored state would miss changes for good",
+        (
+            f"{TIMELINES}test_a_reader_of_a_lost_timeline_is_refused_though_the_numbers_have_passed_its_own",
+            f"{TIMELINES}test_every_feed_begins_a_timeline_whichever_pipeline_is_named",
+        ),
+        Edit(
+            BEGINS,
+            "        update lockstep.feed set timeline = gen_random_uuid() where target = each.target;\n",
+            "        null;\n",
+        ),
+        long=True,
+    ),
+    one(
+        "the reader's function compares no timeline",
+        "numbers that were given again would be taken for those that were read",
+        (
+            f"{TIMELINES}test_a_reader_of_a_lost_timeline_is_refused_though_the_numbers_have_passed_its_own",
+            f"{TIMELINES}test_a_timeline_that_no_ledger_has_drawn_is_refused_too",
+        ),
+        Edit("ledger/feed/make.sql", "if $3 is distinct from (", "if false and $3 is distinct from ("),
+        long=True,
+    ),
+    one(
+        "`changes` compares no timeline",
+        "a reader by the command would miss changes for good",
+        f"{TIMELINES}test_the_command_refuses_a_lost_timeline_with_the_snapshot_to_begin_with",
+        Edit("ledger/feed/reading.py", "if timeline not in {None, feed.timeline}:", 'if timeline == "":'),
+    ),
+    one(
+        "rejects are trimmed with the rows beside them",
+        "a reject that passes later would be refused as sent again",
+        f"{SENT}test_a_reject_is_not_trimmed_with_the_rows_beside_it",
+        Edit(
+            "ledger/migrations/0101_trimmed_without_rejects.sql",
+            "w.offsets - coalesce(u.offsets, ''{}'') as exact",
+            "w.offsets as exact",
+        ),
+        long=True,
+    ),
+    one(
+        "a replay leaves out rows where rejects may be trimmed",
+        "a reject that passes would be gone, and its row never sent",
+        f"{SENT}test_a_replay_that_may_leave_out_a_reject_is_refused_as_before[rejects may be trimmed]",
+        Edit(TRIMS, "          and not exists (select from new where is_trimmed and with_rejects)", ""),
+        long=True,
+    ),
+    one(
+        "a replay of trimmed rows alone is nothing",
+        "a person would take it that what was sent is right",
+        f"{SENT}test_a_replay_that_may_leave_out_a_reject_is_refused_as_before[nothing is new]",
+        Edit(TRIMS, "          and exists (select from new where not is_trimmed)\n", ""),
+        long=True,
+    ),
+    one(
+        "trimmed offsets have any number of ranges",
+        "each trim would write millions of ranges again",
+        f"{SENT}test_a_reject_is_trimmed_where_a_stream_has_too_many_ranges",
+        Edit(TRIMS, "case when m.many then s.whole", "case when m.many then s.exact"),
+        long=True,
+    ),
+    one(
+        "a relay takes changes that are not erased for erased ones",
+        "changes that Kafka has lost would never be sent",
+        "tests/core/test_relaying.py::test_e17_changes_that_were_erased_unsent_are_not_missed_at_the_end_of_the_topic"
+        "[one of them is not erased]",
+        Edit("core/feed/relaying.py", "all(each in unsent for each in", "any(each in unsent for each in"),
+    ),
+    one(
+        "`restored` passes over lake tables",
+        "a table that nothing can touch would be found by the next run",
+        "tests/lake/test_restored.py::test_a_table_of_a_backup_that_is_older_than_upkeep_is_named_with_the_way_out",
+        Edit("steps/changes/restored.py", "return [*found, *lake_needs(conn, pipeline)]", "return found"),
+        long=True,
+    ),
+    one(
+        "`restored` passes over relays",
+        "a relay would stop, and nobody would know at which number it goes on",
+        "tests/cli/test_restored_beside.py::test_the_relay_and_the_readers_of_a_feed_are_led_on",
+        Edit("steps/changes/restored.py", "found = relay_needs(conn, broker, pipeline)", "found: list[str] = []"),
+        long=True,
+    ),
+    one(
+        "two Airflows have the tries of one task",
+        "each would take the other for an older or a later try of its own",
+        f"{OWNED}[the lease of another Airflow's later try is over]",
+        Edit(
+            "steps/attempt/opening.py",
+            "(newest.owner, newest.dag_id, newest.dag_run_id) != ours",
+            "(newest.dag_id, newest.dag_run_id) != ours[1:]",
+        ),
     ),
 ]
