@@ -58,8 +58,8 @@ def verify_command(
 
     Compares the ledger with itself, and the target's coordinates with the ledger: the rows, and the batch of each. With
     --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates). The rows then hold what
-    the record decodes to, or what a transform makes of it when its batch is run again (contents). That takes a Spark of
-    this machine. Not compared: what Kafka no longer holds, and what other code has made. The last line names the compared
+    the record decodes to (contents). A transform is run again on each batch, by a local Spark, and its rows are compared.
+    Not compared: what Kafka no longer holds, and what other code has made. The last line names the compared
     sides. Refuses a definition that is not the ledger's. Without a folder, goes by
     the ledger's definition, without --deep. With --since, only rows of batches that have committed since are looked at,
     and the ledger as a whole. With --certificate, proves that file instead: by its key alone, and with NAME
@@ -96,9 +96,11 @@ def verify_command(
         else:
             elsewhere = results_elsewhere(folder.pipeline)
             registry = configured_registry()
-            with _rerunner(folder, deep=deep) as again:
-                how = {"results": elsewhere, "registry": registry, "since": its, "rerunner": again}
-                checks = prove(conn, broker(), folder, deep=deep, **how)
+            kafka = broker()
+            with _rerunner(folder, deep=deep) as runs:
+                checks = prove(
+                    conn, kafka, folder, deep=deep, results=elsewhere, registry=registry, since=its, rerunner=runs
+                )
     ok = all(check.ok for check in checks)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
     offsets = offsets_of(checks)
@@ -135,7 +137,7 @@ def verify_command(
 
 @contextmanager
 def _rerunner(folder: PipelineFolder, *, deep: bool) -> Iterator[Rerunner | None]:
-    """Yields what runs a transform again, with its progress on a terminal, or None if there is no transform to run."""
+    """Yields what runs a transform again, and shows its progress. Yields None if there is no transform to run."""
     if not deep or not folder.transforms:
         yield None
         return

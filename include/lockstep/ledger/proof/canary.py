@@ -27,9 +27,9 @@ def newest_committed(cur: cursor, pipeline: str, last: int) -> list[Past]:
     return _pasts(cur, pipeline, every(cur))
 
 
-def committed_batches(cur: cursor, pipeline: str, batches: Collection[int]) -> list[Past]:
+def past_batches(cur: cursor, pipeline: str, batches: Collection[int]) -> list[Past]:
     """Returns these committed batches of any lane with their ranges, the oldest first."""
-    cur.execute(Q["committed_batches"], {"pipeline": pipeline, "batches": list(batches)})
+    cur.execute(Q["past_batches"], {"pipeline": pipeline, "batches": list(batches)})
     return _pasts(cur, pipeline, every(cur))
 
 

@@ -3,7 +3,7 @@
 select batch_id, planned_at, null as code_version from lockstep.batch
 where pipeline = %(pipeline)s and lane = 'live' and state = 'committed' order by batch_id desc limit %(last)s
 
--- name: committed_batches
+-- name: past_batches
 -- These batches, the oldest first, each with the version of Lockstep that has recorded its definition.
 select b.batch_id, b.planned_at, (
     select max(d.code_version) from lockstep.attempt a join lockstep.definition d using (definition_hash)

@@ -36,7 +36,7 @@ from lockstep.steps.proof.verify_owners import new_owners, of_owners
 from lockstep.steps.proof.verify_results import of_results
 from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
 from lockstep.steps.rerun.by_log import checks_by_log
-from lockstep.steps.rerun.remade import run_again, spooled
+from lockstep.steps.rerun.remade import open_remade, run_again
 from lockstep.targets.proof.by_ledger import checks_by_ledger
 from lockstep.targets.rows import found_by_index
 from lockstep.targets.table.fit import types_of_target
@@ -103,7 +103,7 @@ def verify(  # noqa: PLR0913 - each is a system, or says how far to look
         with ExitStack() as stack:
             remade = None
             if folder.transforms:
-                remade = stack.enter_context(spooled(folder, None if results else rerunner))
+                remade = stack.enter_context(open_remade(folder, None if results else rerunner))
                 run_again(cur, remade, view, streams, alike, since)
             logs = [
                 Log(conn, cur, broker, folder, one, view, alike, registry, results, since, remade, place)

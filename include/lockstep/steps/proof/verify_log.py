@@ -145,7 +145,7 @@ def _record(message: Any, most: int) -> RereadRecord:
 
 
 def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the definitions that decode a record as today's does, and make the same rows of it if a transform does."""
+    """Returns the definitions that decode a record as today's does, and those that make the same rows of it."""
     today = json.loads(json.dumps(folder.document()))
     wanted = _parts_of(today, makes_rows=folder.transforms)
     return frozenset(
@@ -154,7 +154,7 @@ def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str,
 
 
 def _parts_of(document: Mapping[str, Any], *, makes_rows: bool) -> list[Any]:
-    """Returns the parts of a definition by which a record is decoded, with those by which it becomes rows or a reject."""
+    """Returns the parts of a definition that decode a record, and those that make it rows or a reject."""
     parts = [document.get(part) for part in DECODING]
     if makes_rows:
         told = document.get("target")

@@ -126,7 +126,7 @@ def stage_and_judge(
 def rehearse_past(
     at: Context, engine: Engine, folder: PipelineFolder, past: Past, say: Callable[[str], None] = lambda _: None
 ) -> Rehearsed:
-    """Stages and judges the records of a committed batch again, on a ledger that is thrown away, and under its number.
+    """Stages and judges a committed batch again, under its own number, on a ledger that is thrown away.
 
     Raises `Refusal` if the definition cannot run at all.
     """

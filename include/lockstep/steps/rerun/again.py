@@ -32,7 +32,7 @@ class RowsAgain:
             self._loaded = (segment.batch_id, stream.stream_id)
         return self._rows
 
-    def rows(self, stream: Any, segment: Segment) -> list[dict[str, Any]]:
+    def rows(self, stream: Any, segment: Segment) -> list[Mapping[str, Any]]:
         """Returns the segment's rows by column."""
         return self.loaded(stream, segment).rows(segment)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -11,9 +10,9 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.core.changes.promotion import DIGEST_DIGITS
 from lockstep.core.errors import BadData, Refusal
-from lockstep.core.staging import COPY_SIZE
 from lockstep.ledger.proof import canary
 from lockstep.ledger.proof.verify import committed_segments
+from lockstep.steps.rerun.spool import FileDigest, FileSlice, digest_of_file
 from lockstep.targets.proof.remade import carry_staged
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Rerunner(Protocol):
 
 
 class Remade:
-    """What today's code makes of committed batches. Rows wait in one file on disk, by batch, target and stream.
+    """The rows that today's code makes of committed batches. They wait in one file on disk, by batch, target and stream.
 
     `columns` are each target's staged ones, none before a batch was run. `failed` says of a batch why nothing was made.
     Of those that are `lost`, Kafka does not hold all records. `others` are those of another definition. `definitions` has
@@ -135,7 +134,7 @@ class Remade:
 
     def rows(self, batch_id: int, place: int, stream_id: int) -> IO[bytes]:
         """Returns the rows of one batch, target and stream, to be read once."""
-        return _Slice(self._spool, *self._slices[batch_id, place, stream_id])  # type: ignore[return-value]
+        return FileSlice(self._spool, *self._slices[batch_id, place, stream_id])  # type: ignore[return-value]
 
     def made_by(self, batch_id: int) -> str:
         """Returns the code that made a batch, as the ledger knows it."""
@@ -143,7 +142,7 @@ class Remade:
         return f"batch {batch_id} was made by definition {self.definitions[batch_id][:DIGEST_DIGITS]}, of Lockstep {version}"
 
     def why_unrepeatable(self, batch_id: int) -> str:
-        """Returns why another run of the batch may make other rows, or an empty text if a second one made the same."""
+        """Returns why another run of the batch may make other rows. Empty if a second run made the same."""
         if batch_id not in self._agrees:
             self._agrees[batch_id] = self._outside() or self._differs(self._pasts[batch_id])
         return self._agrees[batch_id]
@@ -159,9 +158,9 @@ class Remade:
         try:
             with self._rerunner(past, f"batch {past.batch_id}, once more") as rerun:
                 for key, piece in _pieces(rerun, past, self._targets):
-                    again = _Digest()
+                    again = FileDigest()
                     piece(again)
-                    if again.value != _digest_of(self.rows(past.batch_id, *key)):
+                    if again.value != digest_of_file(self.rows(past.batch_id, *key)):
                         return "two runs of its transform make different rows"
         except (Refusal, BadData) as error:
             return f"a second run was refused: {error.message}"
@@ -173,7 +172,7 @@ class Remade:
 
 
 @contextmanager
-def spooled(folder: PipelineFolder, rerunner: Rerunner | None) -> Iterator[Remade]:
+def open_remade(folder: PipelineFolder, rerunner: Rerunner | None) -> Iterator[Remade]:
     """Yields the place for the rows of batches that are run again. Removes their file behind the block."""
     with TemporaryFile() as spool:
         yield Remade(folder, rerunner, spool)
@@ -184,7 +183,7 @@ def run_again(
     remade: Remade,
     view: LogView,
     streams: Sequence[Any],
-    alike: Collection[str],
+    alike: frozenset[str],
     since: BatchesSince | None,
 ) -> Remade:
     """Runs every batch again that today's code made and of which Kafka holds all records."""
@@ -197,7 +196,7 @@ def run_again(
     wanted = [batch for batch, made_by in by_batch.items() if alike.issuperset(made_by)]
     remade.others = {batch: made_by for batch, made_by in remade.definitions.items() if batch not in wanted}
     known = {stream.stream_id for stream in streams}
-    pasts = canary.committed_batches(cur, remade.name, wanted) if remade.may_run and wanted else []
+    pasts = canary.past_batches(cur, remade.name, wanted) if remade.may_run and wanted else []
     for number, past in enumerate(pasts, 1):
         if why := _not_in_log(past, view, known):
             remade.lose(past, why)
@@ -230,41 +229,3 @@ def _pieces(rerun: Rerun, past: Past, places: range) -> Iterator[tuple[tuple[int
                     carry_staged(cur, attempt, place, there, columns, file)
 
                 yield (place, ours[where]), copy
-
-
-class _Slice:
-    """A part of a file, to be read from its beginning."""
-
-    def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
-        self._file, self._at, self._end = file, begin, end
-
-    def read(self, size: int = -1) -> bytes:
-        """Returns the next bytes, at most `size`, and none at the end."""
-        self._file.seek(self._at)
-        found = self._file.read(self._end - self._at if size < 0 else min(size, self._end - self._at))
-        self._at += len(found)
-        return found
-
-
-class _Digest:
-    """A file that keeps the digest of what is written into it."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def write(self, data: bytes) -> int:
-        """Takes some bytes."""
-        self._digest.update(data)
-        return len(data)
-
-    @property
-    def value(self) -> str:
-        """Returns the digest of all bytes so far."""
-        return self._digest.hexdigest()
-
-
-def _digest_of(file: IO[bytes]) -> str:
-    digest = _Digest()
-    while data := file.read(COPY_SIZE):
-        digest.write(data)
-    return digest.value

@@ -15,7 +15,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name, typed_columns
 from lockstep.ledger.rows import every
 from lockstep.ledger.staging.staged import staging
-from lockstep.targets.proof.decoded import castable, column_differences
+from lockstep.targets.proof.decoded import castable, differing
 from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def carry_staged(
 
 
 class RemadeRows:
-    """What the records of one segment at a time became, beside one target."""
+    """The rows, deletions and rejects that the records of one segment became, beside one target."""
 
     def __init__(self, cur: cursor, target: Target, columns: Sequence[Column]) -> None:
         self._cur = cur
@@ -69,9 +69,7 @@ class RemadeRows:
     def changed(self, stream: Any, between: tuple[int, int], gone: Collection[int], wrong: Wrong) -> None:
         """Adds the rows of these offsets that are not those of the transform. Does not look at those that are `gone`."""
         has_deletions = isinstance(self._target, History)
-        differences, is_different = column_differences(
-            self._types, {name: f"::{type_}" for name, type_ in self._types.items()}
-        )
+        differences, is_different = differing(self._types, {name: f"::{type_}" for name, type_ in self._types.items()})
         statement = sql.SQL(Q["changed_rows"]).format(
             target=table_name(self._target.table),
             differences=differences,
@@ -111,7 +109,7 @@ class RemadeRows:
         self._cur.execute(Q["became"], self._between(from_offset, until_offset) | {"became": REJECTED})
         return {row.offset for row in every(self._cur)}
 
-    def rows(self, segment: Segment) -> list[dict[str, Any]]:
+    def rows(self, segment: Segment) -> list[Mapping[str, Any]]:
         """Returns the segment's rows by column, without deletions and rejects."""
         self._cur.execute(Q["rows_of_segment"], self._between(segment.from_offset, segment.until_offset))
         names = [column.name for column in self._cur.description or ()]
