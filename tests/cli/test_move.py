@@ -223,7 +223,7 @@ def test_a_move_is_applied_as_shown_once_and_goes_back_while_nothing_was_committ
     assert (gone["ok"], left) == (True, [f"it moved to {old}, and its log is gone"] * 3)
 
 
-def test_a_pipeline_with_an_open_request_stays_and_the_request_is_named(few, lockstep, produce, topic):
+def test_a_pipeline_with_an_open_request_stays_and_the_request_is_named(few, lockstep, topic):
     here, old, copy, kafka = few, few.drill.topic, topic(partitions=3), few.drill.kafka
     here.run()
     copied_once(kafka, old, copy, 3)

@@ -42,8 +42,8 @@ MUTANTS = [
         ),
         Edit(
             "core/planning/blocked.py",
-            "--partition {where.partition} --reason ...\",\n                readings=3,",
-            "--partition {where.partition} --reason ...\",\n                readings=1,",
+            '--partition {where.partition} --reason ...",\n                readings=3,',
+            '--partition {where.partition} --reason ...",\n                readings=1,',
         ),
         long=True,
     ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import Refusal
-from lockstep.core.offsets import TopicView
 from lockstep.core.pipeline.definition import PerPartition
 from lockstep.ledger.views.picture import View, uncovered
 from lockstep.ledger.views.reading import read_holes
@@ -17,6 +17,9 @@ from simulation.engine import RememberedEngine
 from simulation.log import SayingLog
 from simulation.scene import Scene
 from simulation.world import World
+
+if TYPE_CHECKING:
+    from lockstep.core.offsets import TopicView
 
 ROWS = """select s.incarnation, h._offset, h.n from public.house h
     join lockstep.stream s on s.stream_id = h._stream order by 1, 2"""

@@ -103,7 +103,14 @@ class ProductionFacts:
 
 def unmet_points(facts: ProductionFacts) -> list[Missing]:
     """Lists the points that are not met in production."""
-    return [*_of_servers(facts), *_of_addresses(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
+    return [
+        *_of_servers(facts),
+        *_of_recovery(facts),
+        *_of_addresses(facts),
+        *_of_roles(facts),
+        *_of_people(facts),
+        *_of_supplies(facts),
+    ]
 
 
 def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
@@ -133,6 +140,10 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
             "set spark.authenticate and spark.network.crypto.enabled to true in spark-defaults.conf; docs/clusters.md"
         )
         yield Missing(Point.SPARK_NETWORK, found, command)
+
+
+def _of_recovery(facts: ProductionFacts) -> Iterator[Missing]:
+    """Yields what a failover, a backup or another Airflow would bring back, or would take away."""
     if facts.standbys == 0:
         found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
         yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")

@@ -1,4 +1,4 @@
-"""Compares with the log what was accepted as lost, where logs were begun, and how far upkeep says it has come."""
+"""Compares accepted losses, the beginnings of logs and the word of upkeep with the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def begin_check(cur: cursor, broker: Broker, pipeline: Pipeline, view: LogView, 
     """Names offsets below the beginning of a log that nobody has read and the log holds, unless something says so.
 
     A decision says so, or the start of the definition. Names upkeep that is said to have passed the log's start, too.
-    What seems wrong is looked at again, for the log may have moved on since `view`.
+    Looks at what seems wrong again, for the log may have moved on since `view`.
     """
     wrong = Wrong()
     begun = beginnings(cur, [stream.stream_id for stream in streams], str(pipeline.start))
