@@ -1,4 +1,7 @@
-"""Compares accepted losses, the beginnings of logs and the word of upkeep with the log."""
+"""Compares with the log what was accepted as lost, and where each log was begun.
+
+Compares how far upkeep says it has come, too.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ def lost_check(cur: cursor, view: LogView, streams: Sequence[Any]) -> PromiseChe
 
 
 def begin_check(cur: cursor, broker: Broker, pipeline: Pipeline, view: LogView, streams: Sequence[Any]) -> PromiseCheck:
-    """Names offsets below the beginning of a log that nobody has read and the log holds, unless something says so.
+    """Names offsets below the first stream of a log that the log holds and no batch has read.
 
-    A decision says so, or the start of the definition. Names upkeep that is said to have passed the log's start, too.
-    Looks at what seems wrong again, for the log may have moved on since `view`.
+    Leaves out what a decision, or the start of the definition, passes over. Names upkeep that has passed the log's
+    start, too. Asks the broker again before it names anything: the log may have moved on since `view`.
     """
     wrong = Wrong()
     begun = beginnings(cur, [stream.stream_id for stream in streams], str(pipeline.start))
