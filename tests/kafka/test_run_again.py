@@ -115,8 +115,8 @@ def test_batches_that_other_code_made_are_not_made_and_the_replay_is_named(again
 
     checks = again.checks()
     not_compared = [c for c in checks if "not compared" in c.detail]
-    assert [(c.is_made, c.left_out) for c in not_compared] == 2 * [
-        (False, f"1 batches that another definition made, batch 1 by {made_by[:16]}")
+    assert [(c.is_made, c.detail) for c in not_compared] == 2 * [
+        (False, f"not compared: 1 batches that another definition made, batch 1 by {made_by[:16]}")
     ]
     assert again.runner.ran == []
     assert more_to_compare("drill", checks) == "lockstep replay drill --batch 1"

@@ -43,7 +43,7 @@ class Rerun:
 class Rerunner(Protocol):
     """Runs a committed batch again, on a ledger that lives as long as the block."""
 
-    def __call__(self, past: Past, step: str) -> AbstractContextManager[Rerun]:
+    def __call__(self, past: Past, step: str, /) -> AbstractContextManager[Rerun]:
         """Runs the batch, and says that it is at this step.
 
         Raises `Refusal` if there is no ledger for it, or if the definition cannot run at all.
