@@ -7,7 +7,7 @@ from mutants.mutant import Drop, Edit, Mutant, one
 CHANGES = "ledger/migrations/0040_changes.sql"
 NET_SET = "ledger/migrations/0075_rows_of_any_column.sql"  # the newest net_set
 SENDS = "ledger/migrations/0042_sends.sql"  # the functions that it made anew are in force
-TRIMS = "ledger/migrations/0101_trimmed_without_rejects.sql"  # the newest trim_feed
+TRIMS = "ledger/migrations/0094_trimmed_without_rejects.sql"  # the newest trim_feed
 CONSTRAINTS = "tests/feed/test_constraints_of_feeds.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 COMMITS = "tests/feed/test_commits_are_told.py::"

@@ -13,9 +13,9 @@ MEMORY = "tests/ledger/test_memory_stays.py::"
 TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets_again"
 REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
 FOLDERS = "tests/lake/test_own_folders.py::"
-BEGINS = "ledger/migrations/0100_feed_timelines.sql"
+BEGINS = "ledger/migrations/0093_feed_timelines.sql"
 REFUSED_TIMELINE = "        raise exception 'timeline_by_decision"
-TRIMS = "ledger/migrations/0101_trimmed_without_rejects.sql"
+TRIMS = "ledger/migrations/0094_trimmed_without_rejects.sql"
 SENT = "tests/feed/test_constraints_of_sends.py::"
 TIMELINES = "tests/feed/test_feed_timelines.py::"
 OWNED = "tests/ledger/test_opening.py::test_who_may_open_an_attempt"
@@ -423,7 +423,7 @@ MUTANTS = [
         "a reject that passes later would be refused as sent again",
         f"{SENT}test_a_reject_is_not_trimmed_with_the_rows_beside_it",
         Edit(
-            "ledger/migrations/0101_trimmed_without_rejects.sql",
+            "ledger/migrations/0094_trimmed_without_rejects.sql",
             "w.offsets - coalesce(u.offsets, ''{}'') as exact",
             "w.offsets as exact",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Drop, Edit, Mutant, one
 
-TRIMS_SQL = "ledger/migrations/0101_trimmed_without_rejects.sql"  # the newest trim_feed
+TRIMS_SQL = "ledger/migrations/0094_trimmed_without_rejects.sql"  # the newest trim_feed
 REFUSES = "tests/feed/test_constraints_of_relays.py::test_a_constraint_of_a_relay_refuses_by_itself"
 STOPS = "tests/feed/test_relay_stops.py::"
 SENDS = "tests/feed/test_relay.py::"

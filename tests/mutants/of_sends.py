@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, Mutant, one
 
 SENDS_SQL = "ledger/migrations/0042_sends.sql"
-TRIMS_SQL = "ledger/migrations/0101_trimmed_without_rejects.sql"
+TRIMS_SQL = "ledger/migrations/0094_trimmed_without_rejects.sql"
 REFUSES = "tests/feed/test_constraints_of_sends.py::test_a_constraint_of_a_send_refuses_by_itself"
 SENDS = "tests/feed/test_sends.py::"
 TOPICS = "tests/feed/test_verify_topics.py::"

@@ -103,7 +103,7 @@ LIMIT = RecordLimits(headers=5)
 
 def test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers(kafka, topic):
     name = topic(partitions=1)
-    headers = [None, MANY[:5], MANY, [("h", None)] * 7, MANY * 15_000]
+    headers: list[list | None] = [None, MANY[:5], MANY, [("h", None)] * 7, MANY * 15_000]
     fill(kafka, name, "zstd", [(b"k", b"v", each) for each in headers])
     item = StreamRange(1, OffsetRange(TopicPartition(name, 0), 0, 5))
 
