@@ -1,1 +1,0 @@
-"""Keeps evidence of what was compared, for later looks."""
