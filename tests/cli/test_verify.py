@@ -91,7 +91,7 @@ def test_the_help_says_what_is_compared(lockstep):
     said = " ".join(lockstep("verify", "--help").out.split())
     assert "coordinates" in said
     assert "contents" in said
-    assert "a transform" in said
+    assert "A transform is run again" in said
 
 
 def test_since_a_batch_its_rows_and_later_ones_are_looked_at_and_the_rest_is_named(lockstep, here, produce):

@@ -612,6 +612,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"tables_agree"}  # there, too
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
+    shown |= {"timeline_by_decision", "timeline_once"}  # feed/test_feed_timelines.py
     shown |= {"memory_stays", "owner_stays", "paused_by_decision"}  # test_memory_stays.py
     shown |= {"begins_by_decision", "ends_by_decision", "upkept_stays", "read_again"}  # test_streams_by_decision.py
     shown |= {"gone_by_decision", "archived_below_its_place"}  # lake/test_own_folders.py

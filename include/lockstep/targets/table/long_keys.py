@@ -47,7 +47,7 @@ def long_values(cur: cursor, target: Target, rows: Rows) -> list[LongValue]:
 
     Tries the candidates in temporary tables with the same indexes, which end with the transaction.
     """
-    key = tuple(getattr(target, "key", ()))
+    key = tuple(getattr(target, "key", None) or ())
     columns = _keys_alone(cur, target, key) if isinstance(target, WithTotals) else payload(cur, target.table, rows)
     memory = TOMBSTONES if isinstance(target, Upsert) else CONTRIBUTIONS if isinstance(target, Accumulate) else None
     names = _indexed(cur, target, rows, columns, key if memory else ())
