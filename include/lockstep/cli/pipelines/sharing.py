@@ -24,8 +24,11 @@ def definitions_on_disk(names: Iterable[str] | None = None) -> list[Pipeline]:
 
     Leaves out broken ones, because their own check names the faults, and names that are defined elsewhere.
     """
-    loaded = folders.load_each(folders.pipeline_names() if names is None else names)
-    return [folder.pipeline for folder in loaded.values() if not isinstance(folder, Refusal)]
+    found = []
+    for name in folders.pipeline_names() if names is None else names:
+        with suppress(Refusal):
+            found.append(folders.load(name).pipeline)
+    return found
 
 
 def conflicts_of(pipelines: Sequence[Pipeline], known: Sequence[Pipeline]) -> dict[str, list[Conflict]]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
 ROWS_COUNTED = "rows are all there"
-NO_COMMAND = ""  # of a share: no command compares more
 MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]
@@ -23,15 +22,13 @@ Unit = Literal["rows", "segments"]
 class Share:
     """The number of a target's rows, or of the segments that they came in, that a check has compared.
 
-    `batch` is the oldest batch that another definition decoded, if that is why some were not compared. `next_command` is
-    the command that compares them, if it is neither a replay of that batch nor an archive.
+    `batch` is the oldest batch that another definition decoded, if that is why some were not compared.
     """
 
     compared: int
     of: int
     unit: Unit = "rows"
     batch: int | None = None
-    next_command: str | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -143,10 +140,6 @@ class Wrong:
     def join(self, other: Wrong) -> None:
         """Adds the errors of another check."""
         self.extend(other._named, other.count, other.batches)
-
-    def note(self, what: str) -> None:
-        """Adds a note to each error that is named."""
-        self._named = [f"{each} ({what})" for each in self._named]
 
     def check(
         self,
