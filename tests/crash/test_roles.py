@@ -15,6 +15,7 @@ from psycopg2 import errors
 
 from lockstep.adapters.postgres import OWNER, STAGER, connect, transaction
 from lockstep.core.staging import AttemptId
+from lockstep.ledger.batch.commit import my_backend
 from lockstep.ledger.migrate import require_migrated
 from lockstep.steps.attempt.opening import end_older
 from lockstep.steps.attempt.resolve import _end_committer
@@ -51,8 +52,7 @@ def test_it_ends_connections_that_older_attempts_have_left(drill, bare):
     left = connect(bare.dsn)
     record = "insert into lockstep.task_backend select batch_id, token, %s, %s from lockstep.attempt"
     with left, left.cursor() as cur:
-        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
-        backend = cur.fetchone()
+        backend = my_backend(cur)
     with closing(connect(drill.dsn)) as conn, transaction(conn, OWNER) as cur:
         cur.execute(record, backend)
 

@@ -1,6 +1,6 @@
 """Tests docker-compose.yaml by starting its services as processes in namespaces, in its order and by its conditions.
 
-No engine is needed and no image is pulled: tests/support/containers says what stands in for them. Environments, commands,
+No engine is needed and no image is pulled: tests/support/containers describes what replaces them. Environments, commands,
 mounts, names, ports and health checks are those of the file.
 """
 
@@ -13,6 +13,7 @@ import psycopg2
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from lockstep.dev.drain import read_failures
 from lockstep.dev.servers.airflow_api import AirflowApi
 from lockstep.installed import CHECKOUT
 from support.containers.machine import why_not
@@ -42,17 +43,6 @@ def stack(tmp_path_factory):
 @pytest.fixture
 def api(stack):
     return AirflowApi(f"http://127.0.0.1:{stack.env['AIRFLOW_PORT']}", "admin", stack.env["AIRFLOW_ADMIN_PASSWORD"])
-
-
-def failures(api, dag: str) -> list[str]:
-    """Returns the end of the log of each task that failed, in the runs that are over."""
-    return [
-        f"{task}: {api.log(dag, run['dag_run_id'], task, its['try_number'])[-3000:]}"
-        for run in api.runs(dag)
-        if run["state"] in OVER - {"success"}
-        for task, its in api.tasks(dag, run["dag_run_id"]).items()
-        if its["state"] == "failed"
-    ]
 
 
 def test_the_start_that_the_page_names_ends_with_every_service_healthy(stack, api):
@@ -97,7 +87,7 @@ def test_the_lines_of_the_page_produce_commit_and_verify(stack, api):
             lambda dag=dag: [run for run in api.runs(dag) if run["state"] in OVER], f"a run of {dag} is over", 1200
         )
         states = {run["state"] for run in api.runs(dag) if run["state"] in OVER}
-        assert states == {"success"}, "\n".join(failures(api, dag))
+        assert states == {"success"}, "\n".join(read_failures(api, dag))
     status, verified = (stack.run("lockstep", *line.split()) for line in asked)
     assert sum(int(number) for number in re.findall(r"^ +orders\.v1-\d +(\d+)", status, flags=re.MULTILINE)) == 50_000
     assert "keys of 50000 records" in verified, verified

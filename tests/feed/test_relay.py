@@ -1,4 +1,4 @@
-"""Tests that a relay sends each change once and in order, and that what stands in the topic is the table."""
+"""Tests that a relay sends each change once and in order, and that the topic's records add up to the table."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_e18_a_transaction_is_bounded_by_its_bytes_too(sending, monkeypatch):
 
 
 def test_e18_a_relay_that_dies_behind_a_transaction_cut_by_its_bytes_goes_on_behind_it(sending, monkeypatch, tmp_path):
-    """Kafka's cursor stands where the transaction was cut, and the ledger must know that number as intended."""
+    """Kafka's cursor is where the transaction was cut, and the ledger must have that number as its intent."""
     monkeypatch.setattr("lockstep.steps.feed.relay.MOST_SENT_BYTES", 12_000)
     (armed := tmp_path / "armed").touch()
     monkeypatch.setenv("LOCKSTEP_FAULT", f"relay.committed=raise@{armed}")

@@ -1,4 +1,4 @@
-"""Tests that upkeep merges the parts of old batches, and that nobody misses a row of them."""
+"""Tests that upkeep merges the parts of old batches, and that no reader misses a row of them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_merge_that_dies_changes_nothing_and_the_next_one_does_it(in_parts, dr
 
 
 def test_a_row_is_not_deleted_between_the_copy_and_the_end_of_a_merge(in_parts, drill, monkeypatch):  # noqa: F811
-    """It would come back with the copy: a merge changes the parts for a table that has it still."""
+    """The copy still has the row: it would be back once the copy replaces the parts."""
     here = in_parts()
     here.drain()
     said = []

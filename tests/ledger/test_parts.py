@@ -90,20 +90,6 @@ def proven(here: Here, *, deep: bool = False) -> None:
     assert [check for check in checks if not check.ok] == []
 
 
-def test_a_new_attempt_ends_a_task_of_the_older_one_that_still_has_its_session(in_parts, drill):
-    """It may hold a part's lock, which the new attempt's task of the same range would wait for."""
-    here = in_parts()
-    attempt = staged(here)
-    with task_of(here, attempt).session():
-        ((pid,),) = drill.ask("select pid from lockstep.task_backend order by backend_start desc limit 1")
-        assert drill.ask("select count(*) from pg_stat_activity where pid = %s", pid) == [(1,)]
-        again = staged(here)
-        assert drill.ask("select count(*) from pg_stat_activity where pid = %s", pid) == [(0,)]
-    assert (again.batch_id, again.token) == (attempt.batch_id, attempt.token + 1)
-    commit(here.at, here.folder, again)
-    assert (drill.ask(COUNTED), drill.violations()) == ([(150, 150)], [])
-
-
 def task_of(here: Here, attempt: AttemptId) -> RangesInParts:
     """Returns what a task of the attempt is given."""
     ranges = {
@@ -147,6 +133,20 @@ def test_parts_lie_beside_the_table_with_their_keys_until_the_commit_attaches_th
     held(drill)
     proven(here, deep=True)
     assert reap(here.at.conn).dropped == (attempt.table,)
+
+
+def test_a_new_attempt_ends_a_task_of_the_older_one_that_still_has_its_session(in_parts, drill):
+    """It may hold a part's lock, which the new attempt's task of the same range would wait for."""
+    here = in_parts()
+    attempt = staged(here)
+    with task_of(here, attempt).session():
+        ((pid,),) = drill.ask("select pid from lockstep.task_backend order by backend_start desc limit 1")
+        assert drill.ask("select count(*) from pg_stat_activity where pid = %s", pid) == [(1,)]
+        again = staged(here)
+        assert drill.ask("select count(*) from pg_stat_activity where pid = %s", pid) == [(0,)]
+    assert (again.batch_id, again.token) == (attempt.batch_id, attempt.token + 1)
+    commit(here.at, here.folder, again)
+    assert (drill.ask(COUNTED), drill.violations()) == ([(150, 150)], [])
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.proof.accounting import Digest, ManifestLine
 from lockstep.core.staging import AttemptId
 from lockstep.ledger.batch import ranges
+from lockstep.ledger.batch.commit import my_backend
 from lockstep.ledger.changes import decisions
 
 
@@ -194,8 +195,7 @@ def test_a_position_that_has_moved_on_refuses_the_range(half, conn):
 def test_opening_an_attempt_ends_the_recorded_tasks_of_older_ones_and_nobody_else(half, conn, database):
     with closing(connect(database)) as task, closing(connect(database)) as bystander:
         with transaction(task, None) as cur:
-            cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
-            backend = cur.fetchone()
+            backend = my_backend(cur)
         with transaction(task, PARTITION_ROLE) as cur:
             ranges.record_task(cur, half.attempt, backend)
         with transaction(conn, None) as cur:

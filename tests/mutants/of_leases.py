@@ -14,39 +14,6 @@ AWAY = f"{LEASES}test_a_lease_is_not_renewed_when"
 OF_THE_NEWEST = "b.token = a.token and b.state = 'planned'\n\n-- name: wait_for_no_standby"
 
 MUTANTS = [
-    one(
-        "a commit asks for its connection under its role",
-        "its start reads null there, and nobody could end a committer that hangs",
-        f"{DOUBT}test_a_commit_records_its_own_connection_as_the_server_knows_it",
-        Edit(
-            "steps/batch/commit.py",
-            "    with transaction(at.conn, None) as cur:\n        backend = ledger.my_backend(cur)",
-            "    with transaction(at.conn, COMMITTER) as cur:\n        backend = ledger.my_backend(cur)",
-        ),
-        long=True,
-    ),
-    one(
-        "an attempt leaves the sessions of older tasks",
-        "they hold what its own tasks would wait for",
-        "tests/ledger/test_parts.py::test_a_new_attempt_ends_a_task_of_the_older_one_that_still_has_its_session",
-        Edit("steps/attempt/opening.py", "    end_older_tasks(cur, batch_id)\n", ""),
-        long=True,
-    ),
-    one(
-        "a resumed batch believes one answer of a broker that the log is shorter",
-        "a stale broker would stop the pipeline",
-        tuple(
-            "tests/simulation/test_one_log.py::"
-            f"test_a_batch_is_resumed_when_answers_of_a_stale_broker_end_within_it[{stale}]"
-            for stale in (1, 2)
-        ),
-        Edit(
-            "core/planning/blocked.py",
-            '--partition {where.partition} --reason ...",\n                readings=3,',
-            '--partition {where.partition} --reason ...",\n                readings=1,',
-        ),
-        long=True,
-    ),
     # Leases.
     one(
         "an older attempt renews its lease",
@@ -194,7 +161,25 @@ MUTANTS = [
         Edit("core/planning/requests.py", "if at.request.is_preview else Resume", "if False else Resume"),
         long=True,
     ),
+    one(
+        "an attempt leaves the sessions of older tasks",
+        "they hold what its own tasks would wait for",
+        "tests/ledger/test_parts.py::test_a_new_attempt_ends_a_task_of_the_older_one_that_still_has_its_session",
+        Edit("steps/attempt/opening.py", "    end_older_tasks(cur, batch_id)\n", ""),
+        long=True,
+    ),
     # In doubt.
+    one(
+        "a commit asks for its connection under its role",
+        "its start reads null there, and nobody could end a committer that hangs",
+        f"{DOUBT}test_a_commit_records_its_own_connection_as_the_server_knows_it",
+        Edit(
+            "steps/batch/commit.py",
+            "    with transaction(at.conn, None) as cur:\n        backend = ledger.my_backend(cur)",
+            "    with transaction(at.conn, COMMITTER) as cur:\n        backend = ledger.my_backend(cur)",
+        ),
+        long=True,
+    ),
     one(
         "an abandoned batch is tried again after a doubt",
         "a person has decided, and is told so",

@@ -169,4 +169,17 @@ MUTANTS = [
         Edit("steps/requests/redrive.py", "    require_one_log(conn, broker, pipeline, view)\n", ""),
         long=True,
     ),
+    one(
+        "a resumed batch believes one answer of a broker that the log is shorter",
+        "a stale broker would stop the pipeline",
+        tuple(
+            f"{HOUSE}test_a_batch_is_resumed_when_answers_of_a_stale_broker_end_within_it[{stale}]" for stale in (1, 2)
+        ),
+        Edit(
+            "core/planning/blocked.py",
+            '--partition {where.partition} --reason ...",\n                readings=3,',
+            '--partition {where.partition} --reason ...",\n                readings=1,',
+        ),
+        long=True,
+    ),
 ]

@@ -6,15 +6,14 @@ import json
 import os
 import re
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import lockstep
 from lockstep.adapters.postgres import connect, transaction
-from lockstep.ledger.admin import catalog
 from support.servers.servers import TEMPLATE
+from write_catalog import write_catalog
 
 FOUND: dict[str, dict[str, str]] = {}
 
@@ -30,8 +29,7 @@ def own_catalog(request):
         return
     server = request.getfixturevalue("servers").migrated()
     with closing(connect(re.sub(r"/\w+$", f"/{TEMPLATE}", server.dsn))) as conn, transaction(conn, None) as cur:
-        text = catalog.catalog_text(catalog.found(cur))
-    Path(str(files("lockstep.ledger"))).joinpath("catalog.txt").write_text(text, encoding="utf-8")
+        write_catalog(cur)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -91,8 +91,7 @@ def test_a_ledger_that_goes_away_behind_a_commit_leaves_no_doubt(scene, attempt)
 def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
     other = scene.other.conn
     with transaction(other, None) as cur:
-        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
-        pid, began = cur.fetchone()
+        pid, began = ledger.my_backend(cur)
 
     def ended(seconds: int) -> list[tuple]:
         scene.ask(
@@ -110,24 +109,22 @@ def test_only_the_very_connection_that_commits_is_ended(scene, attempt):
 
 
 def test_a_commit_records_its_own_connection_as_the_server_knows_it(scene, attempt):
-    """A role of a run reads no start of a session. With a start of null nobody would ever be ended."""
+    """Under a role of a run the start of a session reads null. A committer recorded without it could not be ended."""
     scene.commit(attempt)
     recorded = scene.ask("select backend_pid, backend_start from lockstep.attempt")
     with transaction(scene.at.conn, None) as cur:
-        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
-        (itself,) = cur.fetchall()
+        itself = ledger.my_backend(cur)
     assert recorded == [tuple(itself)]
     assert itself.backend_start is not None
 
 
 def test_a_committer_that_nobody_listens_to_is_ended_and_gives_its_lock_back(scene, attempt, monkeypatch):
-    """Its session would stand in the transaction as long as it likes, because the server's own timeout is off."""
+    """Its session would stay in the transaction for good, because the server's own timeout is off."""
     monkeypatch.setattr(resolve, "RESOLVE_LOCK_SECONDS", 1)
     monkeypatch.setattr(resolve, "RESOLVE_SECONDS", 60.0)
     answers = []
     with closing(psycopg2.connect(scene.dsn)) as orphan, orphan.cursor() as cur:
-        cur.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()")
-        recorded = cur.fetchone()
+        recorded = ledger.my_backend(cur)
         scene.ask("update lockstep.attempt set (backend_pid, backend_start) = (%s, %s)", *recorded)
         cur.execute("set local role lockstep_committer; set local idle_in_transaction_session_timeout = 0")
         cur.execute("select 1 from lockstep.batch for no key update")

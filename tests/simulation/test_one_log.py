@@ -48,21 +48,20 @@ def truncated_after_a_hundred(world: World) -> list[tuple]:
 
 
 @pytest.mark.parametrize("stale", [1, 2])
-def test_a_batch_is_resumed_when_answers_of_a_stale_broker_end_within_it(database, tmp_path, monkeypatch, stale):
-    with closing(Scene(database, tmp_path)) as scene:
-        scene.log.produce(0, 6)
-        planned = scene.plan()
-        view, ends = SayingLog.view, [3] * stale + [6]
+def test_a_batch_is_resumed_when_answers_of_a_stale_broker_end_within_it(scene, monkeypatch, stale):
+    scene.log.produce(0, 6)
+    planned = scene.plan()
+    view, ends = SayingLog.view, [3] * stale + [6]
 
-        def say(broker: SayingLog, topic: str) -> TopicView:
-            said = view(broker, topic)
-            return replace(said, bounds={0: replace(said.bounds[0], stable_end=ends.pop(0))} if ends else said.bounds)
+    def say(broker: SayingLog, topic: str) -> TopicView:
+        said = view(broker, topic)
+        return replace(said, bounds={0: replace(said.bounds[0], stable_end=ends.pop(0))} if ends else said.bounds)
 
-        monkeypatch.setattr(SayingLog, "view", say)
-        monkeypatch.setattr("lockstep.steps.batch.plan.SECONDS_BETWEEN_READINGS", 0)
-        assert scene.on(scene.plan()) == "committed"
-        assert (len(scene.rows()), ends, scene.violations()) == (6, [], [])
-        assert scene.ask("select batch_id from lockstep.batch") == [(planned.batch_id,)]
+    monkeypatch.setattr(SayingLog, "view", say)
+    monkeypatch.setattr("lockstep.steps.batch.plan.SECONDS_BETWEEN_READINGS", 0)
+    assert scene.on(scene.plan()) == "committed"
+    assert (len(scene.rows()), ends, scene.violations()) == (6, [], [])
+    assert scene.ask("select batch_id from lockstep.batch") == [(planned.batch_id,)]
 
 
 def rows_of(world: World, incarnation: int) -> list[tuple]:

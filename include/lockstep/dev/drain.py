@@ -14,7 +14,7 @@ from rich.console import Console
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lockstep.dev.servers.airflow_api import AirflowApi
 
@@ -87,17 +87,19 @@ def _goes_on(task: dict[str, Any] | None) -> bool:
 
 def _raise_what_failed(api: AirflowApi, names: Sequence[str], before: dict[str, set[str]]) -> None:
     for name in names:
-        for run in api.runs(name):
-            if run["state"] == "failed" and run["dag_run_id"] not in before[name]:
-                for task in api.tasks(name, run["dag_run_id"]).values():
-                    if task["state"] == "failed":
-                        _raise_last_words(api, name, run["dag_run_id"], task)
+        for failure in read_failures(api, name, before[name]):
+            raise Refusal(failure, next_command=f"lockstep status {name}")
 
 
-def _raise_last_words(api: AirflowApi, name: str, run_id: str, task: dict[str, Any]) -> None:
-    lines = api.log(name, run_id, task["task_id"], task["try_number"]).splitlines()
-    said = "\n  ".join(lines[-LAST_LINES:])
-    raise Refusal(f"{name}: {task['task_id']} of {run_id} failed:\n  {said}", next_command=f"lockstep status {name}")
+def read_failures(api: AirflowApi, name: str, before: Collection[str] = ()) -> Iterator[str]:
+    """Yields each failed task of the DAG's failed runs, with the end of its log. Leaves out the runs in `before`."""
+    for run in api.runs(name):
+        run_id = run["dag_run_id"]
+        if run["state"] == "failed" and run_id not in before:
+            for task in api.tasks(name, run_id).values():
+                if task["state"] == "failed":
+                    lines = api.log(name, run_id, task["task_id"], task["try_number"]).splitlines()
+                    yield "\n  ".join([f"{name}: {task['task_id']} of {run_id} failed:", *lines[-LAST_LINES:]])
 
 
 def _committed(api: AirflowApi, name: str, before: set[str]) -> Iterator[str]:
