@@ -20,7 +20,7 @@ ENV LOCKSTEP_JARS=/opt/lockstep/jars \
 COPY --chown=airflow:root requirements-build.txt requirements.txt ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-build.txt \
     && pip install --no-cache-dir --require-hashes --no-build-isolation -r requirements.txt
-COPY --chown=airflow:root pyproject.toml README.md LICENSE ivy.xml ./
+COPY --chown=airflow:root pyproject.toml README.md LICENSE NOTICE ivy.xml ./
 COPY --chown=airflow:root include include
 COPY --chown=airflow:root spark_jobs spark_jobs
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable .

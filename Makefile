@@ -200,12 +200,13 @@ lock-jars: servers ## resolve what ivy.xml asks for, for each PySpark, and write
 	@$(BIN)/python -m lockstep.dev.setup.lock_jars
 
 .PHONY: sbom
-sbom: $(VENV)/.built-dev jars ## write sbom.json (CycloneDX): each Python package and each jar with version, purl and SHA-256
+sbom: $(VENV)/.built-dev jars ## write sbom.json (CycloneDX): each Python package and each jar with version, purl, SHA-256 and licence
 	@$(BIN)/python -m lockstep.dev.setup.sbom sbom.json
 
 .PHONY: wheel
 wheel: $(VENV)/.built ## build the package that an Airflow of your own installs, dist/lockstep_kafka-*.whl
 	@mkdir -p dist && $(BIN)/python -c "from setuptools.build_meta import build_wheel; print('dist/' + build_wheel('dist'))"
+	@cp requirements-build.txt requirements.txt requirements-servers.txt dist/
 
 .PHONY: images
 images: $(VENV)/.built ## refuse when an image of the containers is named by a tag alone

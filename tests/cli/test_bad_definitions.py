@@ -45,7 +45,7 @@ from support.scenes.command_line import DEFINITION, assert_refused
 def test_a_broken_definition_is_named_by_file_line_and_field(lockstep, init, words):
     lockstep.define(init=init)
     before = lockstep.tree()
-    assert_refused(lockstep("batches", "orders"), "include/pipelines/orders/", "lockstep check orders", *words)
+    assert_refused(lockstep("plan", "orders"), "include/pipelines/orders/", "lockstep check orders", *words)
     assert lockstep.tree() == before
 
 
@@ -62,17 +62,17 @@ def test_a_broken_definition_is_named_by_file_line_and_field(lockstep, init, wor
 )
 def test_a_broken_suite_is_named_by_line_and_column(lockstep, suite, words):
     lockstep.define(expectations=suite)
-    assert_refused(lockstep("batches", "orders"), words)
+    assert_refused(lockstep("plan", "orders"), words)
 
 
 def test_a_file_that_is_no_text_is_named(lockstep):
     (lockstep.define() / "target.sql").write_bytes(b"\xff\xfe")
-    assert_refused(lockstep("batches", "orders"), "orders/target.sql: cannot be read")
+    assert_refused(lockstep("plan", "orders"), "orders/target.sql: cannot be read")
 
 
 def test_a_folder_without_a_definition_is_named(lockstep):
     (lockstep.pipelines / "orders").mkdir()
-    assert_refused(lockstep("batches", "orders"), "orders/__init__.py: missing")
+    assert_refused(lockstep("plan", "orders"), "orders/__init__.py: missing")
 
 
 @pytest.mark.parametrize("name", ["nope", "../orders", "/etc", "or ders", "Orders", ".", "a" * 64])
@@ -83,9 +83,9 @@ def test_an_unknown_pipeline_is_answered_with_the_known_ones(lockstep, name):
 
 def test_a_definition_mended_within_the_same_second_is_read_anew(lockstep):
     lockstep.define(init=DEFINITION.replace("orders.v1", "orders v1"))
-    assert "no legal topic" in lockstep("batches", "orders").err
+    assert "no legal topic" in lockstep("plan", "orders").err
     lockstep.define(init=DEFINITION.replace("orders.v1", "orders_v1"))
-    assert_refused(lockstep("batches", "orders"), "LOCKSTEP_DSN is not set")
+    assert_refused(lockstep("plan", "orders"), "LOCKSTEP_DSN is not set")
     assert not list(lockstep.pipelines.rglob("__pycache__"))
 
 

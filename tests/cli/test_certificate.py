@@ -13,6 +13,7 @@ import threading
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg2
 import pytest
@@ -24,7 +25,7 @@ from lockstep.adapters import signing
 from lockstep.adapters.postgres import COMMITTER, OWNER, PLANNER, READER, STAGER, connect, transaction
 from lockstep.cli.looks.certifying import _wrong
 from lockstep.core.planning.hours import HOUR
-from lockstep.core.proof.certificate import mistakes
+from lockstep.core.proof.certificate import FIRST_FORMAT, mistakes
 from lockstep.steps.batch.hours import keep_hours
 from lockstep.steps.batch.seal import seal_all
 from support.fakes.dated import on_a_new_topic, send
@@ -161,6 +162,15 @@ def test_openssl_and_sha256_alone_prove_it(certified, keys, tmp_path):
         (["update lockstep.commit set at = at - interval '1 day' where batch_id = 1"], "batch 1"),
         (["update lockstep.decision set why = 'looks fine' where kind = 'pause'"], "decision 1"),
         (["update lockstep.decision set who = 'somebody else' where kind = 'unpause'"], "decision 2"),
+        (["update lockstep.request set who = 'innocent@bank'"], "request 1"),
+        (["update lockstep.request set why = 'ordered by the board', login = 'ceo'"], "request 1"),
+        (["update lockstep.request_window set offsets = int8range(0, 1)"], "request 1"),
+        (
+            ["insert into lockstep.pipeline values ('other')", "update lockstep.request set pipeline = 'other'"],
+            "is of request 1, which another pipeline made",
+        ),
+        (["update lockstep.ledger set ledger_id = ledger_id, at = at - interval '1 day'"], "the ledger"),
+        (["delete from lockstep.link where ledger_id is not null"], "follows link 0"),
         (
             ["delete from lockstep.link where decision_id = 1", "delete from lockstep.decision where decision_id = 1"],
             "link",
@@ -168,6 +178,9 @@ def test_openssl_and_sha256_alone_prove_it(certified, keys, tmp_path):
         (["delete from lockstep.link where number = (select max(number) from lockstep.link)"], "is in no link"),
         (["update lockstep.link set number = number + 10 where number > 1"], "follows link 1"),
         (["delete from lockstep.unsealed", "delete from lockstep.link"], "is in no link"),
+        (["update lockstep.attempt set owner = 'another host'"], "batch 1"),
+        (["update lockstep.attempt set dag_id = 'drill', dag_run_id = 'manual__by_somebody_else'"], "batch 1"),
+        (["update lockstep.attempt set dag_run_id = 'x'", "update lockstep.link set form = 1"], "batch 1"),
     ],
 )
 @pytest.mark.usefixtures("keys")
@@ -175,10 +188,12 @@ def test_verify_names_what_was_rewritten_and_nothing_is_certified(here, lockstep
     here.drain()
     assert lockstep("pause", "drill", "--reason", "looks odd").code == 0
     assert lockstep("unpause", "drill", "--reason", "it was nothing").code == 0
+    assert lockstep("replay", "drill", "--batch", "1", "--reason", "once more").code == 0
     assert lockstep("certificate", "drill", "--batch", "1").code == 0
     assert chain_check(lockstep)["ok"]
 
-    as_owner(here, *statements)
+    off = [f"alter table lockstep.{table} disable trigger user" for table in ("request", "attempt")]
+    as_owner(here, *off, *statements)
 
     check = chain_check(lockstep)
     assert not check["ok"]
@@ -192,8 +207,8 @@ def test_a_chain_that_was_made_anew_holds_and_the_certificate_shows_it(here, loc
     as_owner(here, "update lockstep.result set bytes = bytes - 1, rows_digest = rows_digest - 1 where batch_id = 1")
     as_owner(
         here,
-        "insert into lockstep.unsealed (pipeline, batch_id, stream_id, decision_id) "
-        "select pipeline, batch_id, stream_id, decision_id from lockstep.link",
+        "insert into lockstep.unsealed (pipeline, batch_id, stream_id, decision_id, request_id, ledger_id) "
+        "select pipeline, batch_id, stream_id, decision_id, request_id, ledger_id from lockstep.link",
         "delete from lockstep.link",
     )
     with closing(connect(here.drill.dsn)) as conn:
@@ -204,6 +219,54 @@ def test_a_chain_that_was_made_anew_holds_and_the_certificate_shows_it(here, loc
 
     assert said.code == 1
     assert "has another digest in the ledger" in said.out
+
+
+def test_a_range_that_was_left_out_of_a_certificate_is_missed(certified):
+    document = json.loads(certified.read_text())["certificate"]
+    assert document["of"]["ranges"] == len(document["links"]) > 1
+    left = json.loads(document["links"].pop()["record"])
+    document["totals"] = {
+        name: total - (left["until_offset"] - left["from_offset"] if name == "offsets" else left[name])
+        for name, total in document["totals"].items()
+    }
+    held, ranges = len(document["links"]), document["of"]["ranges"]
+    assert list(mistakes(document)) == [f"it holds {held} links, and the batch has {ranges} ranges"]
+
+
+def test_a_certificate_names_its_ledger_and_is_refused_beside_another(here, lockstep, certified):
+    document = json.loads(certified.read_text())["certificate"]
+    ((ledger,),) = ask(here, "select ledger_id::text from lockstep.ledger")
+    assert document["ledger"]["id"] == ledger
+    other = str(uuid4())
+    changed = document | {"ledger": document["ledger"] | {"id": other}}
+    assert list(mistakes(changed)) == [f"link {document['ledger']['link']['number']} does not name ledger {other}"]
+
+    as_owner(
+        here,
+        "create table public.kept as select * from lockstep.link where ledger_id is not null",
+        "delete from lockstep.link where ledger_id is not null",
+        f"update lockstep.ledger set ledger_id = '{other}'",
+        "insert into lockstep.link select pipeline, number, batch_id, stream_id, decision_id, digest, at, request_id, "
+        f"'{other}', form from public.kept",
+    )
+    said = lockstep("verify", "drill", "--certificate", str(certified))
+    assert said.code == 1
+    assert f"it is of ledger {ledger}, and this is ledger {other}" in said.out
+
+
+def test_an_hour_without_offsets_is_not_proved(certified):
+    document = json.loads(certified.read_text())["certificate"]
+    document["of"] = {"kind": "hour", "from": "x", "until": "y", "offsets": [], "losses": []}
+    assert list(mistakes(document)) == ["it is of an hour, and names no offsets"]
+
+
+def test_a_certificate_of_the_first_format_is_proved_as_before(certified):
+    document = json.loads(certified.read_text())["certificate"]
+    del document["ledger"], document["of"]["ranges"], document["contents"]
+    assert list(mistakes(document | {"format": FIRST_FORMAT})) == []
+    named = document | {"format": "lockstep-certificate-9", "ledger": {"link": document["links"][0], "id": "x"}}
+    named["of"] = named["of"] | {"ranges": len(document["links"])}
+    assert "its format is lockstep-certificate-9" in next(mistakes(named))
 
 
 def test_a_certificate_is_compared_with_a_ledger_that_holds(lockstep, certified):
@@ -239,8 +302,8 @@ def test_runs_decisions_and_replays_are_linked_in_one_order_whoever_seals(here, 
     assert lockstep("replay", "drill", "--batch", "1", "--reason", "once more").code == 0
     as_owner(
         here,
-        "insert into lockstep.unsealed (pipeline, batch_id, stream_id, decision_id) "
-        "select pipeline, batch_id, stream_id, decision_id from lockstep.link",
+        "insert into lockstep.unsealed (pipeline, batch_id, stream_id, decision_id, request_id, ledger_id) "
+        "select pipeline, batch_id, stream_id, decision_id, request_id, ledger_id from lockstep.link",
         "delete from lockstep.link",
     )
 
@@ -257,7 +320,7 @@ def test_runs_decisions_and_replays_are_linked_in_one_order_whoever_seals(here, 
     (commits,), (decisions,) = ask(
         here, "select count(*) from lockstep.commit union all select count(*) from lockstep.decision"
     )
-    assert ask(here, "select count(*), max(number) from lockstep.link") == [(commits + decisions,) * 2]
+    assert ask(here, "select count(*), max(number) from lockstep.link") == [(commits + decisions + 2,) * 2]
     assert chain_check(lockstep)["ok"]
     assert chain_check(lockstep)["detail"].endswith("0 records wait for the next run")
 

@@ -17,7 +17,7 @@ ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="
 
 
 # One record's limits, which `check` shows: those that the definition says, and the defaults.
-LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas (defaults)\n"
+LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas, 10000 headers (defaults)\n"
 SMALL = "  route: process: batches of up to 20,000 offsets; Spark's tasks read larger ones\n"
 
 
@@ -64,10 +64,11 @@ def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
     lockstep.define(init=init.replace('topic="', 'record_limits=RecordLimits(bytes=1000, depth=7), topic="'))
 
     assert lockstep("check", "orders").out == (
-        f"orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default)\n{SMALL}"
+        "orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default), "
+        f"10000 headers (default)\n{SMALL}"
     )
     (said,) = lockstep("check", "orders", "--json").document["pipelines"]
-    assert said["record_limits"] == {"bytes": 1000, "depth": 7, "values": 1_000_000, "schemas": 100}
+    assert said["record_limits"] == {"bytes": 1000, "depth": 7, "values": 1_000_000, "schemas": 100, "headers": 10_000}
 
 
 def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):

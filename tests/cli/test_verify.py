@@ -32,7 +32,8 @@ def test_what_was_not_compared_has_a_line_of_its_own(lockstep, here):
     (here.drill.home / "drill" / "transform.py").write_text("def transform(records):\n    return records\n")
     here.engine.folder.transform  # noqa: B018 - the folder has one now
     said = lockstep("verify", "drill", "--deep")
-    assert "not compared: transform.py makes the rows  (every row is what its record says)" in said.out.splitlines()
+    line = "not compared: no batch is there to be run again  (every row is what its record says)"
+    assert line in said.out.splitlines()
 
 
 def test_the_document_of_verify_has_fixed_fields(lockstep, here):
@@ -90,7 +91,7 @@ def test_the_help_says_what_is_compared(lockstep):
     said = " ".join(lockstep("verify", "--help").out.split())
     assert "coordinates" in said
     assert "contents" in said
-    assert "a transform" in said
+    assert "A transform is run again" in said
 
 
 def test_since_a_batch_its_rows_and_later_ones_are_looked_at_and_the_rest_is_named(lockstep, here, produce):
@@ -182,6 +183,31 @@ def test_a_loss_that_the_log_still_holds_is_named(lockstep, here, produce):
     deep = lockstep("verify", "drill", "--deep")
     assert deep.code == 1
     assert f"-{partition}: offsets [{position}, {position + 2}) are lost, and can still be read" in deep.out
+
+
+def test_a_stream_that_leaves_offsets_out_without_a_decision_is_named_with_them(lockstep, here, produce):
+    here.drain()
+    ((s, partition, position),) = here.drill.ask("select stream_id, partition, position from lockstep.stream limit 1")
+    produce(here.drill.topic, [(f"k{n}", json.dumps({"id": f"x{n}", "n": n})) for n in range(4)], partition)
+    begin = position + 2
+    here.drill.ask(
+        f"set role lockstep_owner; update lockstep.stream set retired_at = clock_timestamp() where stream_id = {s};"
+        "insert into lockstep.stream (pipeline, cluster_id, topic, topic_id, partition, incarnation, epoch, start_offset,"
+        f" position) select pipeline, cluster_id, topic, topic_id, partition, incarnation + 1, epoch + 1, {begin}, {begin}"
+        f" from lockstep.stream where stream_id = {s} returning 1"
+    )
+    here.drain()
+
+    said, deep = lockstep("verify", "drill"), lockstep("verify", "drill", "--deep")
+
+    assert (said.code, deep.code) == (1, 1)
+    left_out = f"[{position}, {begin})"
+    assert (
+        f"begins at offset {begin}: {left_out} were not read, and no decision says so; next: lockstep batches"
+        in said.out
+    )
+    assert f"stream {s} ended at offset {position}, and no decision says so" in said.out
+    assert f"{left_out} can be read, and no decision leaves them out; next: lockstep batches drill" in deep.out
 
 
 @pytest.mark.usefixtures("here")

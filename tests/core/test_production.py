@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lockstep.adapters.spark_defaults import masters_in_clear
 from lockstep.core.health.production import Point, ProductionFacts, ServerPath, unmet_points
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -28,7 +29,11 @@ SOUND = ProductionFacts(
     },
     spark_remote=True,
     spark_token=True,
+    spark_in_clear=(),
     standbys=1,
+    lake_tables=("clicks",),
+    lake_keep="30d",
+    same_tries=None,
     without_approvers=(),
     without_retention=(),
     signing_key="/keys/sign.pem",
@@ -71,7 +76,22 @@ FOUND = {
         "d by prefer, of LOCKSTEP_STORE_DWH",
     ),
     "Spark without a token": ({"spark_token": False}, Point.SPARK_TOKEN, "every client"),
+    "a cluster that talks in clear": (
+        {"spark_in_clear": ("spark://m:7077", "yarn")},
+        Point.SPARK_NETWORK,
+        "spark://m:7077, yarn: executors get records and logins",
+    ),
     "one copy": ({"standbys": 0}, Point.STANDBY, "no standby"),
+    "files of a backup that upkeep deletes": (
+        {"lake_keep": ""},
+        Point.BACKUPS,
+        "LOCKSTEP_LAKE_KEEP is not set: files of lake tables of clicks go after 7d",
+    ),
+    "two Airflows": (
+        {"same_tries": "try 1 of stage in orders run r1"},
+        Point.AIRFLOWS,
+        "try 1 of stage in orders run r1 was two tasks",
+    ),
     "nobody named": ({"without_approvers": ("dags/a.py",)}, Point.APPROVERS, "dags/a.py"),
     "rejects for good": ({"without_retention": ("a", "b")}, Point.REJECTS, "rejects of a, b keep"),
     "no key": ({"signing_key": None}, Point.SIGNING_KEY, "names none"),
@@ -110,6 +130,32 @@ def test_a_point_that_is_not_met_is_named_with_the_next_command(change, point, w
 )
 def test_what_is_not_there_or_is_this_machine_is_no_finding(change):
     assert unmet_points(replace(SOUND, **change)) == []
+
+
+SPARK_CONNECTION = '{"conn_type": "spark", "host": "k8s://https://k", "extra": {}}'
+IN_CLEAR = {
+    "a master": ({"SPARK_MASTER": "spark://m:7077"}, "", ("spark://m:7077",)),
+    "no cluster": ({"SPARK_MASTER": "local[2]", "AIRFLOW_CONN_SPARK": "spark://local%5B4%5D"}, "", ()),
+    "connections": (
+        {"AIRFLOW_CONN_A": SPARK_CONNECTION, "AIRFLOW_CONN_B": "spark://yarn?x=1", "AIRFLOW_CONN_C": "postgres://h"},
+        "",
+        ("k8s://https://k", "yarn"),
+    ),
+    "no password": ({"SPARK_MASTER": "yarn"}, "spark.network.crypto.enabled true", ("yarn",)),
+    "a comment": ({"SPARK_MASTER": "yarn"}, "# spark.ssl.rpc.enabled true", ("yarn",)),
+    "AES": ({"SPARK_MASTER": "yarn"}, "spark.authenticate true\nspark.network.crypto.enabled=true\n", ()),
+    "TLS": ({"SPARK_MASTER": "yarn"}, "\n  spark.ssl.rpc.enabled\tTRUE", ()),
+}
+
+
+@pytest.mark.parametrize(("environ", "defaults", "found"), IN_CLEAR.values(), ids=IN_CLEAR)
+@pytest.mark.parametrize("place", ["SPARK_CONF_DIR", "SPARK_HOME"])
+def test_a_cluster_whose_machines_talk_in_clear_is_found_by_sparks_defaults(tmp_path, place, environ, defaults, found):
+    folder = tmp_path if place == "SPARK_CONF_DIR" else tmp_path / "conf"
+    folder.mkdir(exist_ok=True)
+    (folder / "spark-defaults.conf").write_text(defaults)
+
+    assert masters_in_clear({place: str(tmp_path), **environ}) == found
 
 
 def test_every_point_has_a_case_and_the_page_names_every_point_and_no_other():

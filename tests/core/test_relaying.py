@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockstep.core.feed.relaying import Relayed, SinkLog
+from lockstep.core.changes.restored import relay_need
+from lockstep.core.feed.relaying import Relayed, RelayLook, SinkLog
 from lockstep.core.planning.decisions import Blocked
 
 LOG = SinkLog("cluster", "sink", "id", 3)
@@ -59,6 +60,26 @@ def test_e17_each_cell_says_where_a_relay_goes_on_or_why_a_person_must_decide(kn
     assert found.next_command == "lockstep relay orders --target public.orders --restart-at NUMBER --reason WHY"
 
 
+# known; the newest number in the topic; the erased changes; where it goes on, or None for a person
+ERASED = [
+    ("behind what is confirmed", (5, None), 2, {3, 4}, 5),
+    ("one of them is not erased", (5, None), 2, {4}, None),
+    ("none is erased", (5, None), 2, set(), None),
+    ("behind what was intended", (5, 9), 6, {7, 8}, 9),
+    ("up to what is confirmed, and not to what was intended", (5, 9), 3, {4}, 5),
+    ("all that the topic has had", (3, None), None, {0, 1, 2}, 3),
+    ("all since a restart, behind what the topic had before", (9, None, 7), 4, {7, 8}, 9),
+    ("some since a restart", (9, None, 7), 4, {8}, None),
+    ("a topic that is ahead of the ledger", (5, None), 9, {3, 4, 5}, None),
+]
+
+
+@pytest.mark.parametrize(("known", "newest", "erased", "goes_on"), [c[1:] for c in ERASED], ids=[c[0] for c in ERASED])
+def test_e17_changes_that_were_erased_unsent_are_not_missed_at_the_end_of_the_topic(known, newest, erased, goes_on):
+    found = relayed(*known).goes_on(None, lambda: newest, lambda begin: {each for each in erased if each >= begin})
+    assert isinstance(found, Blocked) if goes_on is None else found == goes_on
+
+
 SINKS = [
     ("the same", LOG, None),
     ("another cluster", SinkLog("other", "sink", "id", 3), "is on the cluster other, and cluster was written"),
@@ -79,3 +100,27 @@ def test_e17_another_topic_is_refused_also_before_the_first_relay():
     assert (
         "the definition names the topic new, and sink was written" in relayed(0, log=None).other_sink(LOG, "new").reason
     )
+
+
+STOP = Blocked(
+    "public.orders: it stopped", "lockstep relay orders --target public.orders --restart-at NUMBER --reason WHY"
+)
+LOOKS = [
+    ("unknown", RelayLook(unknown="away", topic="t"), "what the topic of public.orders has is not known (away)"),
+    ("goes on", RelayLook(5, topic="t"), "t has no change of public.orders that the ledger does not know"),
+    ("ahead", RelayLook(12, STOP, topic="t", is_ahead=True), "--target public.orders --restart-at 7 --reason WHY, and"),
+    ("ahead within the feed", RelayLook(6, STOP, topic="t", is_ahead=True), "--restart-at 6 --reason WHY, and"),
+    (
+        "made anew",
+        RelayLook(12, STOP, topic="t"),
+        "it stopped: lockstep relay orders --target public.orders --restart-at NUMBER",
+    ),
+    ("nothing in the topic", RelayLook(None, STOP, topic="t"), "it stopped: lockstep relay orders"),
+]
+
+
+@pytest.mark.parametrize(("look", "words"), [each[1:] for each in LOOKS], ids=[each[0] for each in LOOKS])
+def test_restored_leads_a_relay_on_by_what_its_topic_has(look, words):
+    need = relay_need("orders", "public.orders", look, 7)
+    assert words in need
+    assert "lockstep relay orders" in need

@@ -13,6 +13,7 @@ ENGINE = Path(__file__).parents[2] / "include" / "lockstep"
 READER = "core/settings.py"
 # Modules that change the environment of a process to come, each with its reason. The list only shrinks.
 SETS = {
+    "adapters/definition/server.py": "gives a definition the few variables that it may know",
     "adapters/withheld.py": "hides secrets from the processes that a block starts",
     "airflow/job.py": "leads a driver to the Spark of a connection",
     "airflow/submit.py": "leads a driver to the servers, and says whose it is",
@@ -25,7 +26,7 @@ SETS = {
     "steps/batch/expectations.py": "keeps Great Expectations from reporting its use",
     "worker_daemon.py": "hides a server's token from the code of its workers",
 }
-CHANGES = {"pop", "setdefault", "update"}
+CHANGES = {"clear", "pop", "setdefault", "update"}
 
 
 def uses(source):
@@ -76,6 +77,7 @@ def test_the_modules_that_set_a_variable_are_named_with_their_reasons():
         ("os.environ['A'] = '1'", [True]),
         ("del os.environ['A']", [True]),
         ("os.environ.pop('A', None)", [True]),
+        ("os.environ.clear()", [True]),
     ],
 )
 def test_a_use_of_the_environment_is_seen(source, seen):

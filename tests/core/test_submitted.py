@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from lockstep.context.environment import load_environment
 from lockstep.context.submitted import submitted_for, submitter
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller, TaskRun
+from lockstep.core.settings import airflow_name
 from support.scenes.logins import MAKE_STAGER
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
@@ -24,10 +26,20 @@ RUN = TaskRun("orders", "manual__2026-01-01T00:00:00+00:00", "0190-ab/c d", 3, "
     "flags", [{}, {"take_over": True}, {"retry": True}], ids=["without permission", "to take over", "to retry"]
 )
 @pytest.mark.parametrize("run", [RUN, TaskRun("orders", "scheduled", None, None)], ids=["a try", "a run"])
-def test_a_driver_finds_in_its_arguments_the_task_that_it_works_for(run, flags):
+@pytest.mark.parametrize("name", [None, "eu-1"], ids=["one Airflow", "one of several"])
+def test_a_driver_finds_in_its_arguments_the_task_that_it_works_for(run, flags, name):
+    run = replace(run, airflow=name)
     told = submitter(["orders", "17", *submitted_for(Caller("anybody", task_run=run, **flags))])
 
-    assert told == Caller(f"orders run {run.dag_run_id}", task_run=run, **flags)
+    assert told == Caller(f"orders run {run.dag_run_id}{' of eu-1' if name else ''}", task_run=run, **flags)
+
+
+@pytest.mark.parametrize("name", ["a b", "-eu", "é", "x" * 64, "eu/1"])
+def test_a_name_of_an_airflow_that_no_owner_can_have_is_refused_in_a_line(name):
+    assert airflow_name({"LOCKSTEP_AIRFLOW_NAME": "eu-1"}) == "eu-1"
+    assert airflow_name({}) is None
+    with pytest.raises(Refusal, match=r"LOCKSTEP_AIRFLOW_NAME is .*: a name has 1 to 63 letters"):
+        airflow_name({"LOCKSTEP_AIRFLOW_NAME": name})
 
 
 def test_a_driver_without_a_task_works_for_itself():

@@ -13,7 +13,7 @@ ROW = re.compile(
     r"^\| (?P<id>[KPAS]\d+b?) \| (?P<wrong>[^|]+) \| (?P<does>[^|]+) \| (?P<shown>[^|]+) \|$", re.MULTILINE
 )
 ROWS = {row["id"]: row["shown"] for row in ROW.finditer((DOCS / "traps.md").read_text(encoding="utf-8"))}
-NUMBERED = {"K": 36, "P": 46, "A": 14, "S": 27}
+NUMBERED = {"K": 36, "P": 50, "A": 14, "S": 27}
 IDS = [f"{kind}{n}" for kind, last in NUMBERED.items() for n in range(1, last + 1)] + ["A1b"]
 
 

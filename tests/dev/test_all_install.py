@@ -1,4 +1,4 @@
-"""Tests that `pip install 'lockstep-kafka[all]'` and `lockstep demo` are enough, in an empty folder and environment.
+"""Tests that README's `pip install` commands and `lockstep demo` are enough, in an empty folder and environment.
 
 A pipeline of one's own follows, in a project of its own and in Airflow's pages. An installation without extras then uses
 the servers of that project.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import venv
 from contextlib import closing
@@ -21,7 +22,9 @@ import pytest
 
 from dev.test_wheel import wheel  # noqa: F401 - a fixture
 from lockstep.dev.servers.airflow_api import AirflowApi
+from lockstep.installed import CHECKOUT
 from support.scenes.clone import login_of
+from support.scenes.readme_commands import commands
 from support.scenes.typed import RECORDS, own_pipeline, write_refunds
 from support.servers.scheduled import OVER, wait_for
 
@@ -56,9 +59,11 @@ def test_the_package_alone_shows_the_demo_and_runs_pipelines_of_ones_own(wheel, 
     here = tmp_path / "empty"
     here.mkdir()
     everything, small = (tmp_path / name for name in ("all", "small"))
-    for environment, package in ((everything, f"{wheel}[all]"), (small, str(wheel))):
+    for environment in (everything, small):
         venv.create(environment, with_pip=True)
-        typist(environment)("pip", "install", "--quiet", package, cwd=here)
+    for command in installing():
+        typist(everything)(*shlex.split(command), cwd=beside(wheel, tmp_path / "dist"))
+    typist(small)("pip", "install", "--quiet", str(wheel), cwd=here)
 
     the_demo(typist(everything), here)
     typed, shop = typist(everything), here / "shop"
@@ -67,6 +72,21 @@ def test_the_package_alone_shows_the_demo_and_runs_pipelines_of_ones_own(wheel, 
         without_extras(typist(small), here, json.loads(typed("lockstep", "dev", "env", "--json", cwd=shop)))
     finally:
         typed("lockstep", "dev", "down", cwd=shop)
+
+
+def installing() -> list[str]:
+    """Returns README's commands that install the wheel. Each package is compared with the hashes of a lock."""
+    found = [command for command in commands() if command.startswith("pip install ")]
+    assert [command for command in found if "--require-hashes" not in command and "--no-deps" not in command] == []
+    return found
+
+
+def beside(wheel: Path, folder: Path) -> Path:  # noqa: F811 - not the fixture
+    """Returns a folder with the wheel and the locks, as `make wheel` writes it."""
+    folder.mkdir(exist_ok=True)
+    for file in (wheel, *(CHECKOUT / f"requirements{name}.txt" for name in ("", "-build", "-servers"))):
+        shutil.copy(file, folder)
+    return folder
 
 
 def the_demo(typed: Typed, here: Path) -> None:

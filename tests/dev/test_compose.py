@@ -35,6 +35,7 @@ ELSEWHERE = {
     "AIRFLOW_HOME": "the image's",
     "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "each container has ports of its own",
     "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "the same",
+    "LOCKSTEP_PAGES": "its DAGs run its pipelines, and show them",
     "JAVA_HOME": "the image has a Java on PATH",
     "PATH": "the image's",
     "SPARK_LOCAL_IP": "executors in other containers call their driver by SPARK_LOCAL_HOSTNAME",

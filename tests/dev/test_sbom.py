@@ -52,6 +52,32 @@ def test_each_installed_package_is_in_it_with_the_hashes_of_its_lock(components)
     assert {f"python/{name}" for name, _ in installed} - set(components) == {"python/lockstep-kafka"}
 
 
+OTHER_LICENCES = re.compile(r"GPL|General Public|MPL|Mozilla|EPL|Eclipse|eclipse\.org|CDDL|Artistic", re.IGNORECASE)
+
+
+def licences(component) -> list[str]:
+    found = [one.get("license", one) for one in component.get("licenses", [])]
+    return [one.get("expression") or one.get("id") or one["name"] for one in found]
+
+
+def test_each_package_and_most_jars_name_their_licences(components):
+    packages = {ref: one for ref, one in components.items() if ref.startswith("python/")}
+    silent = [ref for ref, one in components.items() if not licences(one)]
+
+    assert [ref for ref in silent if ref in packages] == []
+    assert len(silent) < 60
+    assert licences(components["python/psycopg2-binary"]) == ["GNU Library or Lesser General Public License (LGPL)"]
+    assert licences(components["pyspark/log4j-core-2.24.3.jar"]) == ["Apache-2.0"]
+
+
+def test_the_notice_names_each_package_and_jar_under_another_licence_than_most(components):
+    notice = set(re.findall(r"[\w.-]*\w", (sbom.CHECKOUT / "NOTICE").read_text()))
+    named = {one["name"] for one in components.values() if OTHER_LICENCES.search(" ".join(licences(one)))}
+
+    assert len(named) > 25
+    assert named - notice == set()
+
+
 def test_each_fetched_jar_is_in_it(components):
     found = {str(jar.relative_to(jars.folder())): jar for jar in jars.folder().glob("*/*.jar")}
 

@@ -25,7 +25,7 @@ RECIPE = re.search(r'^\t@mkdir -p dist && \$\(BIN\)/python -c "(.+)"$', (ROOT / 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 VERSION = PROJECT["version"]
-PARTS = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "ivy.xml", "dags", "include", "spark_jobs")
+PARTS = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE", "ivy.xml", "dags", "include", "spark_jobs")
 NEEDED = (
     "lockstep/cli/app.py",
     "lockstep/cli/templates/target.sql.jinja",

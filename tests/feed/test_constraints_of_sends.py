@@ -16,6 +16,7 @@ TABLE = "lockstep_send.clean_v1"
 OPEN = f"insert into lockstep.change_set (target, kind, batch_id) values ('{TABLE}', 'batch', %(b)s)"
 BY_HAND = f"insert into lockstep.change_set (target, kind, why) values ('{TABLE}', 'manual', 'x')"
 NUMBER = "select lockstep.number_changes()"
+NET = "select lockstep.net_changes()"
 AGAIN = f"insert into {TABLE} (id, n, _stream, _offset, _ordinal, _batch) values ('z', 1, %(s)s, {{}}, {{}}, %(b)s)"
 TRIMMED = f"insert into lockstep.trimmed values ('{TABLE}', %(s)s, '{{[2, 5)}}')"
 # constraint → what must be refused, by its name. Offsets 0 and 1 are sent, by a row each. %(b)s is a replay of [0, 10).
@@ -80,3 +81,50 @@ def test_the_committer_may_ask_what_a_set_would_take_back(ledger, sent):
                     " where c.seq is null")  # fmt: skip
         assert tuple(cur.fetchone()) == (0, 1, 0)
         ledger.conn.rollback()
+
+
+REJECT = """insert into lockstep.reject (stream_id, "offset", batch_id, reason)
+    select %(s)s, o, %(b)s, 'no' from unnest(array[0, 3, 7]) o"""  # something of offset 0 was sent all the same
+KEPT = "select offsets::text from lockstep.trimmed"
+
+
+def trims(ledger, sent) -> int:
+    """Writes rejects of the live batch, and trims what it has sent."""
+    with transaction(ledger.conn, OWNER) as cur:
+        for table in ("reject", "change_set", "relay"):
+            cur.execute(f"alter table lockstep.{table} disable trigger user")
+        cur.execute("update lockstep.relay set confirmed = 2")
+        cur.execute(REJECT, sent)
+        cur.execute("update lockstep.change_set set at = at - interval '8 days'")
+        cur.execute(f"select lockstep.trim_feed('{TABLE}', 100)")
+        return cur.fetchone()[0]
+
+
+def test_a_reject_is_not_trimmed_with_the_rows_beside_it(ledger, sent):
+    assert trims(ledger, sent) == 2
+    assert ledger.ask(KEPT) == [("{[0,3),[4,7),[8,10)}",)]
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute("alter table lockstep.change_set enable trigger user")
+        cur.execute(f"{OPEN}; {AGAIN.format(3, 0)}; {AGAIN.format(1, 0)}; {AGAIN.format(0, 0)}; {NET}; {NUMBER}", sent)
+    assert ledger.ask("select next_number from lockstep.feed") == [(3,)]
+    assert ledger.ask(f"select _offset from {TABLE}") == [(3,)]
+
+
+@pytest.mark.parametrize("with_rejects", [True, False], ids=["rejects may be trimmed", "nothing is new"])
+def test_a_replay_that_may_leave_out_a_reject_is_refused_as_before(ledger, sent, with_rejects):
+    assert trims(ledger, sent) == 2
+    rows = [3, 1] if with_rejects else [1]
+    again = "; ".join(AGAIN.format(each, 0) for each in rows)
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute("alter table lockstep.change_set enable trigger user")
+        cur.execute(f"update lockstep.trimmed set with_rejects = {with_rejects}")
+    with pytest.raises(psycopg2.Error, match="1 would be sent again"), transaction(ledger.conn, OWNER) as cur:
+        cur.execute(f"{OPEN}; {again}; {NET}; {NUMBER}", sent)
+
+
+def test_a_reject_is_trimmed_where_a_stream_has_too_many_ranges(ledger, sent):
+    many = "select range_agg(int8range(100 + 2 * n, 101 + 2 * n)) from generate_series(1, 9998) n"
+    with transaction(ledger.conn, OWNER) as cur:
+        cur.execute(f"insert into lockstep.trimmed select '{TABLE}', %(s)s, ({many})", sent)
+    assert trims(ledger, sent) == 2
+    assert ledger.ask("select offsets @> int8range(0, 10), with_rejects from lockstep.trimmed") == [(True, True)]

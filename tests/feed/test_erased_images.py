@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from feed.erasing import STREAM, erasing
 from feed.sending import read_topic
@@ -14,6 +15,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.person import Person
 from lockstep.steps.feed.relay import restart
 from support.scenes.erasing import KEY, holding
+from support.scenes.odd_logs import recreate
 
 N = 4711
 WAITS = "{} changes in the feed of public.orders, until they are sent: lockstep relay orders, then the same erase again"
@@ -41,6 +43,14 @@ def lasts(sent) -> Counter:
     return Counter((int(each["lockstep.number"]), each["lockstep.last"]) for each in records)
 
 
+def expire(sent) -> None:
+    """Deletes the relay's group, once the marker of its last transaction is there."""
+    assert sent.cursor() == sent.knows()[0]
+    admin = AdminClient({"bootstrap.servers": sent.kafka})
+    for done in admin.delete_consumer_groups([sent.group]).values():
+        done.result(20)
+
+
 def test_e22_every_image_of_a_key_loses_its_row_and_keeps_its_number(here):
     here.change((KEY, 1), ("zoe", 1))
     here.change((KEY, 2))
@@ -61,6 +71,24 @@ def test_e22_every_image_of_a_key_loses_its_row_and_keeps_its_number(here):
     assert here.unproved() == []
     again = here.erase()
     assert (again.changed, again.left) == (False, ())
+
+
+def test_e17_a_topic_that_ends_before_erased_changes_leads_on_where_the_cursor_has_expired(sent):
+    sent.change(("zoe", 1), (KEY, 1))
+    sent.relay()
+    sent.erase()
+    sent.relay()
+    sent.erase()
+    recreate(sent.kafka, sent.topic, 2)
+    restart(sent.at, sent.pipeline, sent.target, this_owner(), 0, Person("me", "a new topic"))
+    assert sent.relay().stopped is None
+    confirmed, _ = sent.knows()
+    assert {number for number, _ in lasts(sent)} == {1}
+    assert confirmed > 2
+    expire(sent)
+    assert sent.relay().stopped is None
+    sent.change(("zoe", 2))
+    assert sent.relay().sent == 1
 
 
 def test_several_keys_go_one_by_one_and_the_others_images_stay(here):

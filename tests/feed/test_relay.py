@@ -107,6 +107,10 @@ def test_e19_headers_say_which_change_it_is(sending):
         (2, 2, "insert", "manual", "", "true"),
         (3, 3, "delete", "manual", "", "true"),
     ]
+    lines = {
+        headers["lockstep.timeline"] for part in read_topic(here.kafka, here.topic).values() for _, _, headers in part
+    }
+    assert [(each,) for each in lines] == here.ask("select timeline::text from lockstep.feed")
 
 
 def test_e19_documents_have_the_row_before_and_after_and_a_tombstone_follows_a_deletion(sending):

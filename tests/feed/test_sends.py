@@ -159,6 +159,47 @@ def test_e20_rows_are_trimmed_with_their_changes_once_they_are_sent_and_never_se
     assert sends.relay() == 0
 
 
+def test_e20_a_reject_beside_rows_that_are_trimmed_is_sent_when_it_passes(sends, postgres):
+    sends.code = only(*range(100), rejects=True)
+    sends.rewrite("limits=", "max_reject_share=1.0, limits=")
+    sends.drain()
+    assert sends.relay() == 100
+    sends.age(postgres)
+    assert trim_feeds(sends.at.conn) == (100, [])
+    ((stream, offset, partition),) = sends.drill.ask(
+        'select r.stream_id, r."offset", s.partition from lockstep.reject r join lockstep.stream s using (stream_id)'
+        " where (convert_from(value, 'UTF8')::json ->> 'n')::int = 120"
+    )
+    trimmed = "select offsets @> %s::bigint from lockstep.trimmed where stream_id = %s"
+    assert sends.drill.ask(trimmed % (offset, stream)) == [(False,)]
+    sends.code = only(*range(100), 120, rejects=True)
+
+    sends.replay(f"{partition}:{offset}", f"{partition}:{offset + 1}")
+
+    assert sends.relay() == 1
+    assert sorted(row["n"] for row in sends.sent()) == [*range(100), 120]
+    assert len(sends.held()) == 1
+    assert sends.wrong() == []
+    with pytest.raises(Exception, match="would be sent again"):
+        sends.replay()
+
+
+def test_e20_offsets_are_trimmed_whole_where_rejects_have_made_too_many_ranges(sends, postgres):
+    sends.code = only(*range(1, 150, 2), rejects=True)
+    sends.rewrite("limits=", "max_reject_share=1.0, limits=")
+    sends.drain()
+    sends.relay()
+    sends.age(postgres)
+    sends.spoil(
+        postgres,
+        "insert into lockstep.trimmed select f.target, s.stream_id, range_agg(int8range(10000000 + 2 * n, 10000001 + 2 * n))"
+        " from lockstep.feed f, lockstep.stream s, generate_series(1, 9999) n group by 1, 2",
+    )
+    assert trim_feeds(sends.at.conn) == (75, [])
+    left = 'select count(*) from lockstep.reject r join lockstep.trimmed t using (stream_id) where not t.offsets @> r."offset"'
+    assert sends.drill.ask(left) == [(0,)]
+
+
 def test_e20_upkeep_alone_takes_rows_away_that_were_sent(sends):
     sends.run()
     for statement in ("delete from {}", "update {} set n = 0", "truncate {}"):

@@ -67,7 +67,9 @@ def test_a_reader_past_the_end_is_refused_as_after_a_restore(scene):
 def test_migrate_draws_the_readers_function_again_and_keeps_who_may_call_it(scene):
     reader = "'lockstep_feed.public_house_from(bigint, int)'::regprocedure"
     older = f"execute replace(pg_get_functiondef({reader}), 'feed_ahead', 'feed_of_before')"
-    scene.ask("reset role; grant execute on function lockstep_feed.public_house_from to lockstep_stager; select 1")
+    scene.ask(
+        f"reset role; do $$ begin execute 'grant execute on function ' || {reader} || ' to lockstep_stager'; end $$; select 1"
+    )
     scene.ask(f"reset role; do $$ begin {older}; end $$; select 1")
 
     with transaction(scene.at.conn, OWNER) as cur:

@@ -107,7 +107,7 @@ def raw(streams: list[int], values: list[bytes | None]) -> pa.RecordBatch:
             "_key": pa.array([b"k"] * rows, pa.binary()),
             "_value": pa.array(values, pa.binary()),
             "_headers": pa.array(["[]"] * rows),
-            "_bytes": pa.array([1] * rows, pa.int32()),
+            "_bytes": pa.array([1] * rows, pa.int64()),
             "_topic": pa.array(["t"] * rows, pa.string()),
             "_partition": pa.array([0] * rows, pa.int32()),
         }

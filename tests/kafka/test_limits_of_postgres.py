@@ -18,7 +18,7 @@ ORIGIN = "_stream int4 not null, _offset int8 not null, _ordinal int4 not null, 
 WIDE = [f"c{n}" for n in range(540)]
 LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))  # noqa: S311 - no secret
 DEFINITION = """
-from lockstep import Append, Json, Limits, Pipeline, Upsert
+from lockstep import Append, Json, Limits, PerPartition, Pipeline, Upsert
 P = Pipeline(name="drill", topic="{topic}", format=Json("{columns}"), limits=Limits(records=60), target={target})
 """
 CASES = {
@@ -36,7 +36,13 @@ CASES = {
         "_stream, _offset, _ordinal",
         "row is too big",
     ),
-    "a key": (["id"], 'Upsert("public.drill", key=("id",))', "public.drill", "id", "index row size"),
+    "a key": (
+        ["id"],
+        'Upsert("public.drill", key=("id",)), guarantee=PerPartition()',
+        "public.drill",
+        "id",
+        "index row size",
+    ),
 }
 
 

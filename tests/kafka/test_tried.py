@@ -208,7 +208,10 @@ def test_a_target_that_refuses_the_rows_refuses_them_in_the_same_words(both):
 
     with pytest.raises(BadData) as refused:
         made.run([Record(json.dumps(each).encode()) for each in given])
-    assert found.verdict.refusals == (refused.value.message,)
+    (said,), met = found.verdict.refusals, refused.value.message
+    # Each names the record where it was: the line of what was tried, the offset of the topic.
+    assert (said.rpartition(" offset ")[0], said.rpartition(" ")[2]) == (met.rpartition(" offset ")[0], "2")
+    assert met.endswith(" offset 1")
     assert "small" in refused.value.message
     assert found.rows == given
 

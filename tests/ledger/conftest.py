@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -25,6 +26,18 @@ def conn(database):
 @pytest.fixture
 def ledger(conn):
     return LedgerRows(conn)
+
+
+@pytest.fixture
+def empty(servers):
+    """Yields the DSN of a database in which nothing was migrated."""
+    server = servers.postgres()
+    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
+        admin.autocommit = True
+        admin.cursor().execute("drop database if exists empty_one with (force)")
+        admin.cursor().execute("create database empty_one owner lockstep")
+        yield re.sub(r"/\w+$", "/empty_one", server.dsn)
+        admin.cursor().execute("drop database empty_one with (force)")
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lockstep.adapters.postgres import OWNER, transaction
@@ -15,22 +17,28 @@ from support.fakes.ledger_rows import read
 DECIDE = (
     "insert into lockstep.decision (pipeline, kind, who, why) select pipeline, 'pause', 'me', 'x' from lockstep.stream"
 )
-RECORDS = """select l.number, l.digest, coalesce(c.record, d.record) from lockstep.link l
+ASK = (
+    "insert into lockstep.request (pipeline, lane, token, who, why) "
+    "select pipeline, 'replay', 9, 'me', 'x' from lockstep.stream"
+)
+RECORDS = """select l.number, l.digest, coalesce(c.record, d.record, q.record, g.record) as record from lockstep.link l
     left join lockstep.committed_record c using (batch_id, stream_id)
-    left join lockstep.decided_record d using (decision_id) order by 1"""
+    left join lockstep.decided_record d using (decision_id) left join lockstep.requested_record q using (request_id)
+    left join lockstep.ledger_record g using (ledger_id) order by 1"""
 
 
-@pytest.mark.parametrize("table", ["commit", "decision"])
+@pytest.mark.parametrize("table", ["commit", "decision", "request"])
 def test_what_is_committed_or_decided_waits_for_its_link(ledger, conn, table):
     stream = ledger.stream(0)
     if table == "commit":
         batch, _ = ledger.done({stream: (0, 10)})
-        assert ledger.ask("select batch_id, stream_id, decision_id from lockstep.unsealed") == [(batch, stream, None)]
+        waiting = ledger.ask("select batch_id, stream_id, decision_id from lockstep.unsealed where ledger_id is null")
+        assert waiting == [(batch, stream, None)]
     else:
         with transaction(conn, OWNER) as cur:
-            cur.execute(DECIDE)
-        decisions = ledger.ask("select decision_id from lockstep.decision")
-        assert ledger.ask("select decision_id from lockstep.unsealed") == decisions
+            cur.execute(DECIDE if table == "decision" else ASK)
+        rows = ledger.ask(f"select {table}_id from lockstep.{table}")
+        assert ledger.ask(f"select {table}_id from lockstep.unsealed where ledger_id is null") == rows
 
 
 def test_a_link_is_the_digest_of_its_record_and_of_the_link_before(ledger, conn):
@@ -39,21 +47,39 @@ def test_a_link_is_the_digest_of_its_record_and_of_the_link_before(ledger, conn)
     ledger.done({stream: (10, 30)})
     with transaction(conn, OWNER) as cur:
         cur.execute(DECIDE)
+        cur.execute(ASK)
         cur.execute("set local timezone = 'Asia/Kathmandu'")
         cur.execute("select lockstep.seal(pipeline, 2) from lockstep.stream")
-        cur.execute("select lockstep.seal(pipeline, 2) from lockstep.stream")
+        cur.execute("select lockstep.seal(pipeline, 9) from lockstep.stream")
     found = ledger.ask(RECORDS)
     previous = ""
     for _, digest, record in found:
         assert digest == digest_of(previous, record)
         previous = digest
-    assert [number for number, _, _ in found] == [1, 2, 3]
+    kinds = [json.loads(record)["record"] for _, _, record in found]
+    assert [number for number, _, _ in found] == [1, 2, 3, 4, 5]
+    assert kinds == ["ledger", "commit", "commit", "decision", "request"]
     assert ledger.ask("select count(*) from lockstep.unsealed") == [(0,)]
+
+
+def test_a_request_bears_the_name_that_its_pipeline_has_and_no_other(ledger, conn):
+    ledger.stream(0)
+    with transaction(conn, OWNER) as cur:
+        cur.execute(ASK.replace("why)", "why, opened_as)").replace("'x' from", "'x', 'another' from"))
+        cur.execute("select record::jsonb ->> 'pipeline' from lockstep.requested_record")
+        assert cur.fetchone() == ("orders",)
+
+
+def seal_ledger(conn) -> None:
+    """Links the ledger's own record, which stands before all others."""
+    with transaction(conn, OWNER) as cur:
+        cur.execute("select lockstep.seal(pipeline, 1) from lockstep.stream")
 
 
 def test_a_range_waits_until_its_batch_is_closed(ledger, conn):
     stream = ledger.stream(0)
     ledger.done({stream: (0, 10)})
+    seal_ledger(conn)
     with transaction(conn, OWNER) as cur:
         cur.execute("alter table lockstep.batch disable trigger user")
         cur.execute("update lockstep.batch set state = 'planned', closed_at = null")
@@ -72,6 +98,14 @@ FORGED = {
     "a batch that is not there": (
         "batch_id, stream_id) values ('orders', 99, 1)",
         "batch 99 waits for its link, and is not",
+    ),
+    "a request that is not there": (
+        "request_id) values ('orders', 99)",
+        "request 99 waits for its link, and is not",
+    ),
+    "a ledger that is another one": (
+        "ledger_id) values ('orders', gen_random_uuid())",
+        "waits for its link, and is not this ledger",
     ),
     "a decision that has a link": ("decision_id) values ('orders', 1)", "decision 1 waits for its link, and has one"),
 }

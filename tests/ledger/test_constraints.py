@@ -199,19 +199,23 @@ def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found
 
 
 def linked(ledger) -> dict[str, Any]:
-    """Makes a commit and a decision, each in a link."""
+    """Makes a commit, a decision and a request, each in a link, beside the link of the ledger."""
     s = ledger.stream(0)
     ledger.done({s: (0, 10)})
     with transaction(ledger.conn, OWNER) as cur:
         cur.execute(WRITE_DECISION)
+        cur.execute(WRITE_REQUEST)
         cur.execute("select lockstep.seal(pipeline, 9) from lockstep.stream")
     return {"s": s}
 
 
 WRITE_DECISION = """insert into lockstep.decision (pipeline, kind, who, why)
     select pipeline, 'pause', 'me', 'x' from lockstep.stream"""
-LINK_AGAIN = """insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
-    select pipeline, 9, batch_id, stream_id, decision_id, digest from lockstep.link where decision_id is {}"""
+WRITE_REQUEST = """insert into lockstep.request (pipeline, lane, token, who, why)
+    select pipeline, 'replay', 9, 'me', 'x' from lockstep.stream"""
+LINK_AGAIN = """insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, request_id, ledger_id, digest)
+    select pipeline, 9, batch_id, stream_id, decision_id, request_id, ledger_id, digest from lockstep.link
+    where {} is not null"""
 SHAPE = "insert into lockstep.shape (hash, target, columns) values ('h', 'public.t', '[]')"
 REFUSED = [
     ("one_log", truncated, "insert into lockstep.boundary values (%(s)s, now(), 5)"),
@@ -222,8 +226,11 @@ REFUSED = [
     ("contents_unchanged", digested(found="7, 4"), COMMIT),
     ("contents_unchanged", digested(staged="6, 3"), COMMIT),
     ("contents_unchanged", digested(staged="7, 2"), COMMIT),
-    ("link_once", linked, LINK_AGAIN.format("null")),
-    ("decision_link_once", linked, LINK_AGAIN.format("not null")),
+    ("link_once", linked, LINK_AGAIN.format("batch_id")),
+    ("decision_link_once", linked, LINK_AGAIN.format("decision_id")),
+    ("request_link_once", linked, LINK_AGAIN.format("request_id")),
+    ("ledger_link_once", linked, LINK_AGAIN.format("ledger_id")),
+    ("one_ledger", linked, "insert into lockstep.ledger default values"),
     (
         "one_record",
         linked,
@@ -232,8 +239,9 @@ REFUSED = [
     (
         "one_record",
         linked,
-        LINK_AGAIN.format("not null").replace(
-            "batch_id, stream_id, decision_id, digest from", "1, null, null, digest from"
+        LINK_AGAIN.format("decision_id").replace(
+            "batch_id, stream_id, decision_id, request_id, ledger_id, digest from",
+            "1, null, null, null, null, digest from",
         ),
     ),
     ("one_shape", stream, f"{SHAPE}, ('h', 'public.u', '[]')"),
@@ -575,7 +583,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
         "shares_with_others",
         "target_is_qualified",
     }  # test_owners.py
-    shown |= {"noted_for_the_chain", "recorded_session"}  # test_chain.py and test_who_decided.py
+    shown |= {"noted_for_the_chain", "recorded_session", "opened_as_named"}  # test_chain.py and test_who_decided.py
     shown |= {"erasure_is_decided", "erased_once", "erasure_keeps_no_key", "emptied_is_empty"}  # test_erase_guards.py
     shown |= {"erased_stays_out"}  # test_erase.py
     shown |= {"change_is_noted"}  # test_hours_told_again.py
@@ -604,7 +612,9 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"tables_agree"}  # there, too
     shown |= {"dead_stay_dead"}  # house/test_forgotten_deletions.py
     shown |= {"truncation_stays", "truncated_is_empty"}  # simulation/test_truncated_source.py
+    shown |= {"timeline_by_decision", "timeline_once"}  # feed/test_feed_timelines.py
     shown |= {"memory_stays", "owner_stays", "paused_by_decision"}  # test_memory_stays.py
+    shown |= {"begins_by_decision", "ends_by_decision", "upkept_stays", "read_again"}  # test_streams_by_decision.py
     shown |= {"gone_by_decision", "archived_below_its_place"}  # lake/test_own_folders.py
     shown |= {"lifted_is_noted"}  # test_given_up.py
     shown |= {"one_definition"}  # the primary key says it, too: it is there for foreign keys to refer to

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import threading
 from contextlib import closing
 from importlib.resources import files
@@ -14,6 +13,7 @@ from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.errors import Refusal
 from lockstep.ledger.migrate import known_migrations, migrate, require_migrated
 from lockstep.ledger.queries import queries
+from support.scenes.older_ledger import migrate_below
 
 ENGINE = Path(lockstep.__file__).parent
 SUBJECTS = sorted(
@@ -22,18 +22,6 @@ SUBJECTS = sorted(
     for path in (ENGINE / package).rglob("*.sql")
     if path.name != "schema.sql" and path.parent.name != "migrations"  # the ledger itself, and no query
 )
-
-
-@pytest.fixture
-def empty(servers):
-    """Yields the DSN of a database in which nothing was migrated."""
-    server = servers.postgres()
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute("drop database if exists empty_one with (force)")
-        admin.cursor().execute("create database empty_one owner lockstep")
-        yield re.sub(r"/\w+$", "/empty_one", server.dsn)
-        admin.cursor().execute("drop database empty_one with (force)")
 
 
 def test_migrating_again_applies_nothing(conn):
@@ -62,10 +50,7 @@ def test_an_applied_migration_never_changes(conn):
 
 def test_an_hour_that_two_runs_had_told_at_once_is_the_first_ones_when_revisions_come(empty, monkeypatch):
     with closing(connect(empty)) as conn:
-        with monkeypatch.context() as before:
-            older = [migration for migration in known_migrations() if migration.version < 37]
-            before.setattr("lockstep.ledger.migrate.known_migrations", lambda: older)
-            migrate(conn)
+        migrate_below(conn, 37, monkeypatch)
         with transaction(conn, OWNER) as cur:
             cur.execute("insert into lockstep.pipeline (name) values ('orders')")
             for hour, tellers in (("10:00", {"run 1": "11:02", "run 2": "11:01"}), ("11:00", {"run 1": "11:02"})):
@@ -85,10 +70,7 @@ def test_an_hour_that_two_runs_had_told_at_once_is_the_first_ones_when_revisions
 
 def test_images_of_a_feed_that_is_there_stay_and_can_be_erased_from_then_on(empty, monkeypatch):
     with closing(connect(empty)) as conn:
-        with monkeypatch.context() as before:
-            older = [migration for migration in known_migrations() if migration.version < 44]
-            before.setattr("lockstep.ledger.migrate.known_migrations", lambda: older)
-            migrate(conn)
+        migrate_below(conn, 44, monkeypatch)
         with transaction(conn, OWNER) as cur:
             cur.execute(
                 "insert into lockstep.feed (target, name, key, keep, began_empty)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.planning.decisions import Caller, TaskRun
+from lockstep.ledger.admin.same_tries import same_tries
 from lockstep.steps.attempt import opening
 from lockstep.steps.attempt.pick_up import pick_up
 
@@ -40,6 +42,15 @@ ASKED = {
 }
 
 
+EU = Caller("orders run r1 of eu", task_run=replace(RUN, airflow="eu"))
+US = {"owner": "orders run r1 of us", "dag_id": "orders", "dag_run_id": "r1", "try_number": 2}
+ASKED |= {
+    "another Airflow's run of the same id holds it": (batch(), attempt(**US, lease_is_live=True), EU, "held by"),
+    "the lease of another Airflow's later try is over": (batch(), attempt(**US), EU, "free"),
+    "its own later try has it": (batch(), attempt(**US | {"owner": EU.owner}), EU, "later than this one"),
+}
+
+
 @pytest.mark.parametrize(("of", "newest", "caller", "answer"), ASKED.values(), ids=ASKED)
 def test_who_may_open_an_attempt(monkeypatch, of, newest, caller, answer):
     monkeypatch.setattr(opening, "is_gone", lambda owner: owner == "gone")
@@ -47,8 +58,8 @@ def test_who_may_open_an_attempt(monkeypatch, of, newest, caller, answer):
     try:
         opening.require_free(of, newest, caller)
     except Refusal as refusal:
-        said = type(refusal).__name__
-    assert said == answer
+        said = f"{type(refusal).__name__}: {refusal}"
+    assert answer in said
 
 
 @pytest.mark.parametrize("state", ["open", "superseded", "abandoned"])
@@ -70,3 +81,18 @@ def test_a_batch_without_an_attempt_has_nothing_to_pick_up(conn, ledger):
     made = ledger.planned({ledger.stream(0): (0, 10)})
     with pytest.raises(Refusal, match=f"batch {made} has no attempt yet"):
         pick_up(conn, made, RUN)
+
+
+def test_the_doctor_is_told_of_a_try_that_two_instances_of_one_owner_have_been(conn, ledger):
+    made = ledger.planned({ledger.stream(0): (0, 10)})
+    facts = "dag_id = 'orders', dag_run_id = 'r1', task_id = 'stage', try_number = 1, opened_at = now()"
+    told = []
+    for instance, owner in [("a", "orders run r1"), ("b", "orders run r1 of eu"), ("c", "orders run r1")]:
+        token = ledger.opened(made)
+        with transaction(conn, OWNER) as cur:
+            cur.execute(
+                f"update lockstep.attempt set {facts}, task_instance_id = %s, owner = %s where token = %s",
+                (instance, owner, token),
+            )
+        told.append(same_tries(conn))
+    assert told == [None, None, "try 1 of stage in orders run r1"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from lockstep.adapters.postgres import PLANNER, READER, transaction
+from lockstep.adapters.postgres import OWNER, PLANNER, READER, transaction
 from lockstep.core.changes.person import Person
 from lockstep.core.changes.promotion import transform_digest
 from lockstep.core.errors import DefinitionChanged, LockTimeout, Refusal
@@ -217,7 +217,7 @@ def test_a_withdrawal_lets_any_transform_commit_again(here, produce):
 def test_streams_that_open_later_are_made_by_the_promoted_one_too(here):
     here.drain()
     promoted(here)
-    with transaction(here.at.conn, PLANNER) as cur:
+    with transaction(here.at.conn, OWNER) as cur:
         cur.execute("update lockstep.stream set retired_at = clock_timestamp() where partition = 0")
     found = here.plan()
     assert isinstance(found, Blocked)

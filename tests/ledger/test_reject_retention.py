@@ -34,6 +34,9 @@ def aged(here, days: int) -> None:
     here.sql(f"""{AGE.format(days)}; delete from lockstep.link;
         insert into lockstep.unsealed (pipeline, batch_id, stream_id) select 'drill', batch_id, stream_id from lockstep.commit
         where (batch_id, stream_id) not in (select batch_id, stream_id from lockstep.unsealed where batch_id is not null);
+        insert into lockstep.unsealed (pipeline, ledger_id) select 'drill', ledger_id from lockstep.ledger;
+        insert into lockstep.unsealed (pipeline, request_id) select 'drill', request_id from lockstep.request
+        where request_id not in (select request_id from lockstep.unsealed where request_id is not null);
         select lockstep.seal('drill', 1000)""")
 
 

@@ -95,6 +95,7 @@ def test_all_of_the_history_comes_along_and_the_next_batch_goes_on_behind_it(her
 def test_old_links_keep_the_old_name_and_the_rename_is_a_link(here, produce):
     here.drain()
     before = here.drill.ask("select number, digest from lockstep.link order by 1")
+    here.ask("replay", preview=True)
     pause(here.at.conn, "drill", ME)  # waits for its link when the name changes
 
     folder = renamed(here, "shop")
@@ -108,12 +109,15 @@ def test_old_links_keep_the_old_name_and_the_rename_is_a_link(here, produce):
     with transaction(here.at.conn, READER) as cur:
         assert chain_check(cur, "shop").ok
     told = here.drill.ask(
-        "select l.number, coalesce(c.record, d.record)::jsonb ->> 'record', coalesce(c.record, d.record)::jsonb ->> 'pipeline'"
+        "select l.number, coalesce(c.record, d.record, q.record)::jsonb ->> 'record',"
+        " coalesce(c.record, d.record, q.record)::jsonb ->> 'pipeline'"
         " from lockstep.link l left join lockstep.committed_record c using (batch_id, stream_id)"
-        " left join lockstep.decided_record d using (decision_id) order by 1"
+        " left join lockstep.decided_record d using (decision_id)"
+        " left join lockstep.requested_record q using (request_id) where l.ledger_id is null order by 1"
     )
     assert [row[1:] for row in told] == [
         *[("commit", "drill")] * 3,
+        ("request", "drill"),
         ("decision", "drill"),
         ("decision", "shop"),
         ("commit", "shop"),
@@ -165,7 +169,9 @@ def here_now(here: Here):
 def test_closed_streams_requests_and_hand_overs_come_along(here):
     here.drain()
     here.replay("0:0", "0:5")
-    here.drill.ask("update lockstep.stream set retired_at = now() where partition = 2 returning 1")
+    here.drill.ask(
+        "set role lockstep_owner; update lockstep.stream set retired_at = now() where partition = 2 returning 1"
+    )
     folder = renamed(here, "shop")
     other = copy_of(here, "shop", "other")
     hand_over(here.at.conn, "public.drill", "shop", other.pipeline, ME)

@@ -13,6 +13,7 @@ RENAME = "tests/cli/test_rename.py::"
 IN_STORE = "tests/stores/test_renamed.py::test_a_renamed_pipeline_goes_on_in_its_store"
 CLOSED = f"{OTHER_NAME}test_closed_rows_change_with_a_name_in_nothing_else"
 RENAMED = "ledger/migrations/0035_renamed_pipelines.sql"
+RECORDS = "ledger/migrations/0090_requests_are_links.sql"  # the newest committed_record
 SAME = "\n            and to_jsonb(old) - 'pipeline' = to_jsonb(new) - 'pipeline'"
 TAKEN = "\n        return new;\n    end if;\n"
 FORGOTTEN = "ledger/migrations/0032_forgotten_pipelines.sql"
@@ -143,7 +144,7 @@ MUTANTS = [
         "links of commits take the new name",
         "the chain would not fit its records any more",
         f"{OTHER_NAME}test_old_links_keep_the_old_name_and_the_rename_is_a_link",
-        Edit(RENAMED, "n.pipeline = b.pipeline and n.last_batch >= b.batch_id", "n.pipeline = b.pipeline and false"),
+        Edit(RECORDS, "n.pipeline = b.pipeline and n.last_batch >= b.batch_id", "n.pipeline = b.pipeline and false"),
         long=True,
     ),
     one(

@@ -46,7 +46,7 @@ MUTANTS = [
     one(
         "a driver does not take the permission to take over from its arguments",
         "a run that was triggered with it would wait for the holder",
-        (f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[a try-to take over]",),
+        (f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[one Airflow-a try-to take over]",),
         Edit("context/submitted.py", "take_over=TAKE_OVER in arguments,", "take_over=False,"),
     ),
     one(

@@ -74,6 +74,9 @@ MUTANTS = [
     dropped("commit", "commit_names_its_definition", "a commit without its definition cannot be proved again"),
     dropped("link", "link_once", "a commit in two links is in one too many"),
     dropped("link", "decision_link_once", "a decision in two links is in one too many"),
+    dropped("link", "request_link_once", "a request in two links is in one too many"),
+    dropped("link", "ledger_link_once", "a chain would name its ledger twice"),
+    dropped("ledger", "one_ledger", "a ledger with two ids is two ledgers"),
     dropped("link", "one_record", "a link of no record proves nothing", 0, 1),
     *(
         one(
@@ -83,7 +86,14 @@ MUTANTS = [
             Drop(f"drop trigger noted_for_the_chain on lockstep.{table}"),
             long=True,
         )
-        for table in ("commit", "decision")
+        for table in ("commit", "decision", "request")
+    ),
+    one(
+        "opened_as_named dropped",
+        "a request would bear another pipeline's name in the chain",
+        "tests/ledger/test_chain.py::test_a_request_bears_the_name_that_its_pipeline_has_and_no_other",
+        Drop("drop trigger opened_as_named on lockstep.request"),
+        long=True,
     ),
     one(
         "recorded_session dropped from decision",

@@ -7,6 +7,7 @@ from mutants.mutant import Drop, Edit, Mutant, one
 CHANGES = "ledger/migrations/0040_changes.sql"
 NET_SET = "ledger/migrations/0075_rows_of_any_column.sql"  # the newest net_set
 SENDS = "ledger/migrations/0042_sends.sql"  # the functions that it made anew are in force
+TRIMS = "ledger/migrations/0094_trimmed_without_rejects.sql"  # the newest trim_feed
 CONSTRAINTS = "tests/feed/test_constraints_of_feeds.py::"
 REFUSES = f"{CONSTRAINTS}test_a_constraint_refuses_by_itself"
 COMMITS = "tests/feed/test_commits_are_told.py::"
@@ -126,7 +127,7 @@ MUTANTS = [
         "upkeep trims what is young",
         "a consumer would find its place gone before the feed's time is over",
         (f"{TRIMMED}test_e15_upkeep_trims_sets_that_are_older_than_the_feed_keeps",),
-        Edit(SENDS, "bool_and(c.at < clock_timestamp() - of_feed.keep and", "bool_and("),
+        Edit(TRIMS, "bool_and(c.at < clock_timestamp() - of_feed.keep and", "bool_and("),
         long=True,
     ),
     one(
@@ -134,7 +135,7 @@ MUTANTS = [
         "numbers would be missing in the middle of what is kept",
         (f"{TRIMMED}test_e15_a_young_set_keeps_the_older_ones_behind_it",),
         Edit(
-            SENDS,
+            TRIMS,
             "coalesce(sent, of_feed.next_number))\n                over (order by c.first_number) as is_old",
             "coalesce(sent, of_feed.next_number))\n                over (partition by c.seq) as is_old",
         ),

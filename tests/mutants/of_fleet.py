@@ -44,7 +44,7 @@ MUTANTS = [
         "a broken definition hides all DAGs",
         "one mistake in one folder would stop every pipeline of the file",
         ("tests/dags/test_dag_files.py::test_one_file_makes_the_dags_of_all_and_a_broken_definition_hides_no_other",),
-        Edit("airflow/bundle.py", "            found[name] = broken\n", "            raise\n"),
+        Edit("airflow/bundle.py", "Refusal) and not isinstance(folder, BadDefinition):", "Refusal):"),
         long=True,
     ),
     one(

@@ -13,7 +13,19 @@ MEMORY = "tests/ledger/test_memory_stays.py::"
 TAKEN = f"{MEMORY}test_a_memory_stays_without_the_attempt_that_reads_its_offsets_again"
 REMEMBERS = "ledger/migrations/0084_memory_stays.sql"
 FOLDERS = "tests/lake/test_own_folders.py::"
+BEGINS = "ledger/migrations/0093_feed_timelines.sql"
+REFUSED_TIMELINE = "        raise exception 'timeline_by_decision"
+TRIMS = "ledger/migrations/0094_trimmed_without_rejects.sql"
+SENT = "tests/feed/test_constraints_of_sends.py::"
+TIMELINES = "tests/feed/test_feed_timelines.py::"
+OWNED = "tests/ledger/test_opening.py::test_who_may_open_an_attempt"
+ERASED_UNSENT = (
+    "tests/core/test_relaying.py::test_e17_changes_that_were_erased_unsent_are_not_missed_at_the_end_of_the_topic"
+)
 GIVEN_UP = "tests/ledger/test_given_up.py::"
+STREAMS = "tests/ledger/test_streams_by_decision.py::"
+NOT_SAID = f"{STREAMS}test_no_stream_begins_where_no_decision_of_its_transaction_says"
+DECIDED = "ledger/migrations/0091_streams_by_decision.sql"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
 
 MUTANTS = [
@@ -98,7 +110,7 @@ MUTANTS = [
         "verify --deep does not look for lost offsets in the log",
         "records that can still be read would count as lost",
         "tests/cli/test_verify.py::test_a_loss_that_the_log_still_holds_is_named",
-        Edit("steps/proof/verify.py", "        checks.append(lost_check(cur, view, streams))\n", ""),
+        Edit("steps/proof/verify.py", "lost_check(cur, view, streams), begin_check", "begin_check"),
         long=True,
     ),
     one(
@@ -176,13 +188,113 @@ MUTANTS = [
     one(
         "memory_stays asks for no open attempt",
         "a plan alone would be enough to forget",
-        f"{MEMORY}test_a_replay_under_way_takes_what_its_segment_left",
+        f"{MEMORY}test_a_replay_under_way_takes_what_its_segment_left_and_reads_it_again",
         Edit(REMEMBERS, "and b.state = 'planned' and a.closed_at is null)", "and b.state = 'planned')"),
         Edit(
             REMEMBERS,
             "        join lockstep.attempt a on a.batch_id = b.batch_id and a.token = b.token\n        where k",
             "        where k",
         ),
+        long=True,
+    ),
+    one(
+        "begins_by_decision dropped",
+        "two statements would lose the offsets between two streams of a log, or read them twice",
+        (
+            f"{NOT_SAID}[after the position]",
+            f"{NOT_SAID}[before the position]",
+            f"{NOT_SAID}[late in a partition that is new, in the first epoch]",
+        ),
+        Drop("drop trigger begins_by_decision on lockstep.stream"),
+    ),
+    one(
+        "a stream begins by a decision of an earlier transaction",
+        "a decision that was carried out once would open a stream for good",
+        f"{NOT_SAID}[after the position]",
+        Edit(
+            DECIDED,
+            "lockstep.names_start(d.kind, d.detail, d.decision_id, a) and lockstep.is_of_this_transaction(d.xmin))",
+            "lockstep.names_start(d.kind, d.detail, d.decision_id, a))",
+        ),
+        long=True,
+    ),
+    one(
+        "a decision that closes other streams opens one",
+        "a decision about one topic would open the streams of another",
+        f"{NOT_SAID}[before the position]",
+        Edit(
+            DECIDED,
+            "                    and detail -> 'retired' @> jsonb_build_array(jsonb_build_object('stream_id', o.stream_id)))",
+            ")",
+        ),
+        long=True,
+    ),
+    one(
+        "ends_by_decision dropped",
+        "a planner could close a stream, and forget the deletions of its log",
+        (
+            f"{STREAMS}test_no_stream_ends_without_a_decision_that_names_it",
+            f"{STREAMS}test_a_deletion_goes_with_the_log_that_is_read_no_more",
+            f"{STREAMS}test_growth_goes_on_where_each_log_ended_and_new_partitions_begin_at_0",
+        ),
+        Drop("drop trigger ends_by_decision on lockstep.stream"),
+    ),
+    one(
+        "growth closes a stream whose log does not go on",
+        "one word would close a stream for good",
+        f"{STREAMS}test_growth_goes_on_where_each_log_ended_and_new_partitions_begin_at_0",
+        Edit(
+            DECIDED, "case d.kind when 'grow' then lockstep.goes_on(its) else", "case d.kind when 'grow' then true else"
+        ),
+        long=True,
+    ),
+    one(
+        "upkept_stays dropped",
+        "what upkeep has let go of could be archived as if it were whole",
+        f"{STREAMS}test_what_upkeep_has_passed_stays_passed",
+        Drop("drop trigger upkept_stays on lockstep.stream"),
+        long=True,
+    ),
+    one(
+        "read_again dropped",
+        "a replay that gives up would forget a deletion",
+        (
+            f"{STREAMS}test_what_a_replay_takes_out_goes_with_its_commit_alone[tombstone]",
+            f"{STREAMS}test_what_a_replay_takes_out_goes_with_its_commit_alone[reject]",
+        ),
+        Drop("drop trigger read_again on lockstep.tombstone; drop trigger read_again on lockstep.reject"),
+    ),
+    one(
+        "growth lets deletions go",
+        "an older record of the log would bring a deleted row back",
+        f"{STREAMS}test_a_deletion_stays_while_the_log_goes_on_after_growth",
+        Edit(
+            "ledger/migrations/0092_memory_of_the_log_stays.sql",
+            "(s.retired_at is not null and o.stream_id is null",
+            "(s.retired_at is not null",
+        ),
+        long=True,
+    ),
+    one(
+        "verify does not ask who opened streams",
+        "a log that the ledger's owner began elsewhere would look like any other",
+        (
+            f"{STREAMS}test_verify_names_what_begins_without_the_guards[after the position]",
+            f"{STREAMS}test_verify_names_what_begins_without_the_guards[in a new partition]",
+        ),
+        Edit("ledger/proof/memory.py", "[*found, streams_check(cur, pipeline)]", "found"),
+        Edit("ledger/proof/streams.sql", "then i.epoch > i.first_epoch and i.start_offset > 0\n", "then false\n"),
+        Edit("ledger/proof/streams.sql", "else i.start_offset > 0 or i.is_same_log end\n", "else false end\n"),
+        long=True,
+    ),
+    one(
+        "verify --deep does not ask where a log begins",
+        "records below the first stream of a partition would be read by nobody",
+        (
+            f"{STREAMS}test_verify_deep_names_records_that_a_log_holds_below_its_first_stream",
+            f"{STREAMS}test_verify_deep_names_upkeep_that_has_passed_what_the_log_holds",
+        ),
+        Edit("steps/proof/verify_given_up.py", "    for row in begun:\n", "    for row in begun[:0]:\n"),
         long=True,
     ),
     one(
@@ -217,9 +329,7 @@ MUTANTS = [
             f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[tokens]",
             f"{MEMORY}test_no_sequence_is_exhausted_by_one_call[streams]",
         ),
-        Edit(
-            REMEMBERS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"
-        ),
+        Edit(BEGINS, "if each.seen > each.at + each.reach or each.seen > each.half then", "if each.seen is null then"),
         long=True,
     ),
     one(
@@ -256,5 +366,121 @@ MUTANTS = [
         ),
         Edit("ledger/proof/chain.py", "    wrong.join(stuck(cur, pipeline))\n", ""),
         long=True,
+    ),
+    one(
+        "timeline_by_decision dropped",
+        "readers of a feed would begin anew, or not, without a restore",
+        f"{TIMELINES}test_no_timeline_begins_without_the_decision_of_its_transaction",
+        Drop("drop trigger timeline_by_decision on lockstep.feed"),
+    ),
+    one(
+        "an earlier restore begins a timeline",
+        "readers would be refused whenever somebody likes",
+        f"{TIMELINES}test_no_timeline_begins_without_the_decision_of_its_transaction",
+        Edit(
+            BEGINS,
+            f"d.kind = 'restored' and lockstep.is_of_this_transaction(d.xmin)) then\n{REFUSED_TIMELINE}",
+            f"d.kind = 'restored') then\n{REFUSED_TIMELINE}",
+        ),
+        long=True,
+    ),
+    one(
+        "timeline_once dropped",
+        "the timeline of one feed would pass for another's",
+        f"{TIMELINES}test_two_feeds_have_no_timeline_in_common",
+        Drop("alter table lockstep.feed drop constraint timeline_once"),
+        long=True,
+    ),
+    one(
+        "a restore draws no timeline",
+        "a reader past the restored state would miss changes for good",
+        (
+            f"{TIMELINES}test_a_reader_of_a_lost_timeline_is_refused_though_the_numbers_have_passed_its_own",
+            f"{TIMELINES}test_every_feed_begins_a_timeline_whichever_pipeline_is_named",
+        ),
+        Edit(
+            BEGINS,
+            "        update lockstep.feed set timeline = gen_random_uuid() where target = each.target;\n",
+            "        null;\n",
+        ),
+        long=True,
+    ),
+    one(
+        "the reader's function compares no timeline",
+        "numbers that were given again would be taken for those that were read",
+        (
+            f"{TIMELINES}test_a_reader_of_a_lost_timeline_is_refused_though_the_numbers_have_passed_its_own",
+            f"{TIMELINES}test_a_timeline_that_no_ledger_has_drawn_is_refused_too",
+        ),
+        Edit("ledger/feed/make.sql", "if $3 is distinct from (", "if false and $3 is distinct from ("),
+        long=True,
+    ),
+    one(
+        "`changes` compares no timeline",
+        "a reader by the command would miss changes for good",
+        f"{TIMELINES}test_the_command_refuses_a_lost_timeline_with_the_snapshot_to_begin_with",
+        Edit("ledger/feed/reading.py", "if timeline not in {None, feed.timeline}:", 'if timeline == "":'),
+    ),
+    one(
+        "rejects are trimmed with the rows beside them",
+        "a reject that passes later would be refused as sent again",
+        f"{SENT}test_a_reject_is_not_trimmed_with_the_rows_beside_it",
+        Edit(
+            "ledger/migrations/0094_trimmed_without_rejects.sql",
+            "w.offsets - coalesce(u.offsets, ''{}'') as exact",
+            "w.offsets as exact",
+        ),
+        long=True,
+    ),
+    one(
+        "a replay leaves out rows where rejects may be trimmed",
+        "a reject that passes would be gone, and its row never sent",
+        f"{SENT}test_a_replay_that_may_leave_out_a_reject_is_refused_as_before[rejects may be trimmed]",
+        Edit(TRIMS, "          and not exists (select from new where is_trimmed and with_rejects)", ""),
+        long=True,
+    ),
+    one(
+        "a replay of trimmed rows alone is nothing",
+        "a person would take it that what was sent is right",
+        f"{SENT}test_a_replay_that_may_leave_out_a_reject_is_refused_as_before[nothing is new]",
+        Edit(TRIMS, "          and exists (select from new where not is_trimmed)\n", ""),
+        long=True,
+    ),
+    one(
+        "trimmed offsets have any number of ranges",
+        "each trim would write millions of ranges again",
+        f"{SENT}test_a_reject_is_trimmed_where_a_stream_has_too_many_ranges",
+        Edit(TRIMS, "case when m.many then s.whole", "case when m.many then s.exact"),
+        long=True,
+    ),
+    one(
+        "a relay takes changes that are not erased for erased ones",
+        "changes that Kafka has lost would never be sent",
+        (f"{ERASED_UNSENT}[one of them is not erased]",),
+        Edit("core/feed/relaying.py", "all(each in unsent for each in", "any(each in unsent for each in"),
+    ),
+    one(
+        "`restored` passes over lake tables",
+        "a table that nothing can touch would be found by the next run",
+        "tests/lake/test_restored.py::test_a_table_of_a_backup_that_is_older_than_upkeep_is_named_with_the_way_out",
+        Edit("steps/changes/restored.py", "return [*found, *lake_needs(conn, pipeline)]", "return found"),
+        long=True,
+    ),
+    one(
+        "`restored` passes over relays",
+        "a relay would stop, and nobody would know at which number it goes on",
+        "tests/cli/test_restored_beside.py::test_the_relay_and_the_readers_of_a_feed_are_led_on",
+        Edit("steps/changes/restored.py", "found = relay_needs(conn, broker, pipeline)", "found: list[str] = []"),
+        long=True,
+    ),
+    one(
+        "two Airflows have the tries of one task",
+        "each would take the other for an older or a later try of its own",
+        (f"{OWNED}[the lease of another Airflow's later try is over]",),
+        Edit(
+            "steps/attempt/opening.py",
+            "(newest.owner, newest.dag_id, newest.dag_run_id) != ours",
+            "(newest.dag_id, newest.dag_run_id) != ours[1:]",
+        ),
     ),
 ]

@@ -24,11 +24,64 @@ EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or
 ODD_NAMES = (
     "tests/kafka/test_names_of_columns.py::test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called"
 )
+LONG_KEYS = "tests/ledger/test_long_keys.py::"
+REFUSED = "tests/ledger/test_refused_records.py::test_the_first_record_that_a_target_refuses_is_named_by_its_offset"
+LARGE = "tests/spark/test_too_large.py::"
 TOO_LARGE = (
     "tests/kafka/test_limits_of_postgres.py::test_what_is_too_large_for_a_page_or_an_index_is_refused_in_one_line"
 )
 
 MUTANTS = [
+    one(
+        "a refused record is not looked for",
+        "one record among many thousand would stop its pipeline, and nobody could name it",
+        (f"{REFUSED}[a check of keyed rows]",),
+        Edit("steps/attempt/holding.py", "        refused_record_named(at.conn, pipeline, attempt),\n", ""),
+        long=True,
+    ),
+    one(
+        "the record before the refused one is blamed",
+        "a record that the target takes would be named, and the refused one would stay",
+        (f"{REFUSED}[a check of keyed rows]",),
+        Edit(
+            "targets/table/refused.py",
+            "return _record(cur, rows, refused)\n",
+            "return _record(cur, rows, max(1, taken))\n",
+        ),
+        long=True,
+    ),
+    one(
+        "values are not tried in an index",
+        "a producer could stop a pipeline with a key of 3 kB",
+        (f"{LONG_KEYS}test_a_value_that_its_index_cannot_hold_is_a_reject_and_the_others_are_rows[a key of rows]",),
+        Edit(
+            "steps/batch/validate.py",
+            "judge_keys(at, folder, attempt, judge_events(at, folder.pipeline, attempt, suite))",
+            "judge_events(at, folder.pipeline, attempt, suite)",
+        ),
+        long=True,
+    ),
+    one(
+        "a deleted key is not tried in the ledger's own index",
+        "a producer could stop a pipeline with a deletion of 3 kB",
+        (f"{LONG_KEYS}test_a_deleted_key_that_the_ledger_cannot_remember_is_a_reject",),
+        Edit("targets/table/long_keys.py", "    if memory:\n", "    if memory and False:\n"),
+        long=True,
+    ),
+    one(
+        "our own reader does not count headers",
+        "a record of very many small headers would be given to decoders and copied into its reject",
+        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
+        Edit("engine/kafka_raw.py", "if headers > limits.headers:", "if headers < 0:"),
+        long=True,
+    ),
+    one(
+        "Spark's reader does not count headers",
+        "a reject of two million headers would take a gigabyte",
+        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
+        Edit("engine/spark/source.py", "array_size(headers) > {limits.headers} then", "array_size(headers) < 0 then"),
+        long=True,
+    ),
     one(
         "a record is blamed for one death",
         "a process that is killed once, for whatever reason, would cost a record",

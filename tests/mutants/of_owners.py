@@ -96,8 +96,8 @@ MUTANTS = [
         f"{OWNERS}test_the_new_owner_goes_on_where_the_old_one_stopped_and_no_record_comes_twice",
         Edit(
             "steps/changes/hand_over.py",
-            "positions = _begin_where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)",
-            "positions = {}",
+            "own, given = _where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)",
+            "own, given = (), {}",
         ),
         long=True,
     ),

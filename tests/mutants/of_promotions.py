@@ -106,8 +106,8 @@ MUTANTS = [
             f"{CANARY}test_an_erasure_by_the_tables_former_owner_holds_in_a_canary",
         ),
         Edit(
-            "steps/changes/canary.py",
-            "            ledger.keep_out(cur, side.folder.pipeline.name, past, ids)\n",
+            "steps/requests/rehearse.py",
+            "        canary.keep_out(cur, folder.pipeline.name, past, {topic: window_id(topic) for topic in past.logs})\n",
             "",
         ),
         long=True,

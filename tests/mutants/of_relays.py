@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Drop, Edit, Mutant, one
 
-SENDS_SQL = "ledger/migrations/0042_sends.sql"  # the functions that it made anew are in force
+TRIMS_SQL = "ledger/migrations/0094_trimmed_without_rejects.sql"  # the newest trim_feed
 REFUSES = "tests/feed/test_constraints_of_relays.py::test_a_constraint_of_a_relay_refuses_by_itself"
 STOPS = "tests/feed/test_relay_stops.py::"
 SENDS = "tests/feed/test_relay.py::"
@@ -37,7 +37,7 @@ MUTANTS = [
         "upkeep trims what is not sent",
         "the relay would find a hole",
         (
-            Edit(SENDS_SQL, "and c.first_number + c.changes <= coalesce(sent, of_feed.next_number))", ")"),
+            Edit(TRIMS_SQL, "and c.first_number + c.changes <= coalesce(sent, of_feed.next_number))", ")"),
             Drop("drop trigger told_before_trimmed on lockstep.feed"),
         ),
         (f"{STOPS}test_e15_what_is_not_sent_is_not_trimmed",),

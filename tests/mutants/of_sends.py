@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Drop, Edit, Mutant, one
 
 SENDS_SQL = "ledger/migrations/0042_sends.sql"
+TRIMS_SQL = "ledger/migrations/0094_trimmed_without_rejects.sql"
 REFUSES = "tests/feed/test_constraints_of_sends.py::test_a_constraint_of_a_send_refuses_by_itself"
 SENDS = "tests/feed/test_sends.py::"
 TOPICS = "tests/feed/test_verify_topics.py::"
@@ -65,7 +66,7 @@ MUTANTS: list[Mutant] = [
         "upkeep keeps the rows of what it trims",
         "the table would grow for ever",
         (f"{SENDS}test_e20_rows_are_trimmed_with_their_changes_once_they_are_sent_and_never_sent_again",),
-        Edit(SENDS_SQL, "    if of_feed.sends then\n        insert", "    if false then\n        insert"),
+        Edit(TRIMS_SQL, "    if of_feed.sends then\n        execute", "    if false then\n        execute"),
         long=True,
     ),
     one(

@@ -9,6 +9,7 @@ KEYED = "tests/kafka/test_verify_keyed.py::"
 WINDOWS = "tests/windows/test_verify_deep.py::"
 EXTENT = "tests/core/test_verification.py::"
 WRONG = "tests/kafka/test_wrong_rows.py::"
+AGAIN = "tests/kafka/test_run_again.py::"
 
 MUTANTS = [
     one(
@@ -80,7 +81,7 @@ MUTANTS = [
         "rows without a record in the log count as compared",
         "every row below the log's start could be forged",
         (f"{KEYED}test_rows_whose_records_retention_has_taken_are_not_said_to_be_compared",),
-        Edit("steps/proof/verify_upsert.py", "share = Share(compared, rows,", "share = Share(rows, rows,"),
+        Edit("steps/proof/verify_upsert.py", "Share(compared, rows, batch", "Share(rows, rows, batch"),
         long=True,
     ),
     one(
@@ -190,6 +191,44 @@ MUTANTS = [
         "tests/ledger/test_constraints_of_counts.py::"
         "test_the_database_refuses_a_recount_that_does_not_say_of_which_table_and_by_how_much",
         Drop("alter table lockstep.decision drop constraint recount_is_told"),
+        long=True,
+    ),
+    one(
+        "verify compares no values where a transform makes the rows",
+        "a row that was changed in the target would pass as soon as there is a transform.py",
+        (f"{AGAIN}test_rows_that_a_transform_made_are_compared_with_what_it_makes_again",),
+        Edit("targets/proof/remade.sql", "or {is_different} or {is_other_kind}", "or {is_other_kind}"),
+        long=True,
+    ),
+    one(
+        "verify misses no row that the transform makes",
+        "a deleted row would pass where the transform filters other records",
+        (f"{AGAIN}test_a_row_that_is_gone_or_was_added_is_named[a row is gone]",),
+        Edit("targets/proof/remade.sql", "where t._offset is null or e._offset is null", "where e._offset is null"),
+        long=True,
+    ),
+    one(
+        "verify compares no rejects where a transform makes the rows",
+        "a record could be taken out of the table and put among the rejects",
+        (f"{AGAIN}test_a_record_that_the_transform_rejects_is_compared_as_a_reject",),
+        Edit("steps/rerun/rejects.py", "sorted(now ^ then)", "sorted(now & then - now)"),
+        long=True,
+    ),
+    one(
+        "a batch of other code is run again by today's",
+        "rows that another transform made would be called wrong",
+        (f"{AGAIN}test_batches_that_other_code_made_are_not_made_and_the_replay_is_named",),
+        Edit("steps/rerun/remade.py", "if alike.issuperset(made_by)]", "]"),
+        long=True,
+    ),
+    one(
+        "rows that no run makes the same are called wrong",
+        "a transform that takes the time or chance would never hold",
+        (
+            f"{AGAIN}test_a_transform_that_makes_other_rows_each_time_is_not_made_and_not_wrong",
+            f"{AGAIN}test_what_differs_where_a_transform_takes_values_from_outside_is_not_made",
+        ),
+        Edit("steps/rerun/again.py", "if why := self._remade.why_unrepeatable(batch):", 'if why := "":'),
         long=True,
     ),
 ]

@@ -134,7 +134,7 @@ DANGERS = [
     ),
     Danger(
         a_row_is_there_already,
-        {"fit": "^Refusal: .* has no unique index", "target_key": "^BadData: .* refuses the rows by house_pkey"},
+        {"fit": "^Refusal: .* has no unique index", "target_key": "^RowsRefused: .* refuses the rows by house_pkey"},
         "doubled",
     ),
     Danger(

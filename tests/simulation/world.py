@@ -214,7 +214,8 @@ class World(Acts):
     def _empty(self) -> None:
         """Empties the database, as it was before any world."""
         for (name,) in self.ask("select name from lockstep.feed"):
-            self.ask(f"drop table lockstep_feed.{name}; drop function lockstep_feed.{name}_from")
+            readers = f"lockstep_feed.{name}_from(bigint, int), lockstep_feed.{name}_from(bigint, int, uuid)"
+            self.ask(f"drop table lockstep_feed.{name}; drop routine {readers}")
         tables = self.ask("select tablename from pg_tables where schemaname = 'lockstep' and tablename <> 'migration'")
         self.ask(f"truncate {', '.join(f'lockstep.{name}' for (name,) in tables)} restart identity")
         kinds = dict(self.ask("select relname, relkind from pg_class where relname = 'house'"))

@@ -107,9 +107,7 @@ def test_a_batch_that_the_driver_reads_asks_no_spark_and_keeps_nothing(pipeline,
 
     def driver():
         folder = loaded.parts()[2]
-        return Driver(
-            folder, KafkaRanges(loaded.kafka, KafkaOptions(), folder.pipeline.record_limits.bytes), loaded.dsn
-        )
+        return Driver(folder, KafkaRanges(loaded.kafka, KafkaOptions(), folder.pipeline.record_limits), loaded.dsn)
 
     loaded.run(engine=DriverFirst(loaded.parts()[2], driver, no_spark))
 

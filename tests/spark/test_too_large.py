@@ -10,7 +10,11 @@ from confluent_kafka import Producer
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.pipeline.limits import RecordLimits
+from lockstep.core.records import HEADERS_UNIT
+from lockstep.core.staging import StageWork
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.spark.source import records_of
 
 MEGABYTE = 2**20
 BOMB = 250 * MEGABYTE
@@ -91,3 +95,48 @@ def test_a_bomb_is_a_reject_with_its_size_and_the_others_are_rows(pipeline, topi
     # A reject keeps its bytes, and the checker says so of each: these alone do not.
     said = [violation.partition(":")[0] for violation in loaded.violations()]
     assert said == [f"reject of stream 1 offset {offset}" for offset in range(10, 14)]
+
+
+MANY = [("h", b"1")] * 6
+LIMIT = RecordLimits(headers=5)
+
+
+def test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers(kafka, topic):
+    name = topic(partitions=1)
+    headers: list[list | None] = [None, MANY[:5], MANY, [("h", None)] * 7, MANY * 15_000]
+    fill(kafka, name, "zstd", [(b"k", b"v", each) for each in headers])
+    item = StreamRange(1, OffsetRange(TopicPartition(name, 0), 0, 5))
+
+    here = [row for batch in KafkaRanges(kafka, KafkaOptions(), LIMIT).records([item]) for row in batch.to_pylist()]
+    there = records_of(StageWork("p", 1, 1, (item,), ()), kafka, {}, LIMIT, names_topic=True).toArrow().to_pylist()
+
+    found = [(row["_value"], *reversed(divmod(row["_bytes"], HEADERS_UNIT))) for row in here]
+    assert found == [(b"v", 2, 0), (b"v", 2, 0), (None, 14, 6), (None, 9, 7), (None, 180_002, 90_000)]
+    assert [(r["_value"], r["_bytes"], bool(r["_headers"])) for r in there] == [
+        (r["_value"], r["_bytes"], bool(r["_headers"])) for r in here
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_of_too_many_headers_is_a_reject_that_names_count_and_limit(pipeline, topic, kafka, form):
+    name = topic(partitions=1)
+    loaded = pipeline(
+        name,
+        "",
+        "id text, n int",
+        form=FORMS[form],
+        max_reject_share="1.0",
+        record_limits="RecordLimits(headers=5)",
+    )
+    good = [(f"k{n}".encode(), json.dumps({"id": f"r{n}", "n": n}).encode(), [("h", b"1")] * n) for n in range(8)]
+    fill(kafka, name, "zstd", good)
+
+    report = loaded.run()
+
+    assert [(r.delivered, r.written, r.rejected) for r in report.ranges] == [(8, 6, 2)]
+    why = "has {} headers; the limit is 5 (record_limits.headers); key, value and headers are not kept"
+    rejects = loaded.ask('select "offset", reason, key, value, headers from lockstep.reject order by 1')
+    assert rejects == [(offset, why.format(offset), None, None, None) for offset in (6, 7)]
+    written = sum(len(key) + len(value) + 2 * len(headers) for key, value, headers in good[6:])
+    counted = sum(len(key) + len(value) for key, value, _ in good[:6])
+    assert loaded.ask("select sum(bytes)::int from lockstep.result") == [(written + counted,)]

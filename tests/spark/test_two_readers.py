@@ -93,10 +93,9 @@ def test_they_give_the_same_records_of_any_range_of_one_topic_or_two(odd, topic,
         ranges = cut(kafka, one, seed)
         if seed % 2:
             ranges += [replace(item, stream_id=item.stream_id + 10) for item in cut(kafka, other, seed)]
-        here = list(KafkaRanges(kafka, KafkaOptions()).records(ranges))
-        there = records_of(
-            StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, RecordLimits().bytes, names_topic=True
-        ).toArrow()
+        limits = RecordLimits(headers=1 + seed % 3)
+        here = list(KafkaRanges(kafka, KafkaOptions(), limits).records(ranges))
+        there = records_of(StageWork("p", 1, 1, tuple(ranges), ()), kafka, {}, limits, names_topic=True).toArrow()
 
         found = rows(here)
         assert sorted(found, key=place) == sorted(rows([there]), key=place)
@@ -116,7 +115,7 @@ def archived(kafka: str, topic: str, place, chance: random.Random) -> list[Archi
         cuts = sorted({first, *(chance.randrange(first, last + 1) for _ in range(3))})
         for begin, until in pairwise(cuts):
             offsets = OffsetRange(TopicPartition(topic, partition), begin, until)
-            reader = KafkaRanges(kafka, KafkaOptions(), 2**31 - 1)
+            reader = KafkaRanges(kafka, KafkaOptions(), limits=None)
             held = [held for held, _, _ in reader.messages([StreamRange(1, offsets)], lambda: None)]
             messages = [message for part in held for message in part[topic, partition]]
             local, path = place / "local", f"{partition}/{begin}.parquet"
@@ -136,7 +135,7 @@ def test_archived_files_give_the_same_records_as_kafka_of_any_range(odd, tmp_pat
         place.mkdir()
         files = archived(kafka, topic, place, random.Random(seed))  # noqa: S311 - spread, not secrecy
         work = StageWork("p", 1, 1, tuple(cut(kafka, topic, seed)), (), archived=tuple(files))
-        log = KafkaRanges(kafka, KafkaOptions(), most)
+        log = KafkaRanges(kafka, KafkaOptions(), RecordLimits(bytes=most, headers=1 + seed))
         reader = pickle.loads(pickle.dumps(reader_of(work, log, Archive(f"file://{place}"))))  # noqa: S301 - as executors
 
         there, here = list(log.records(work.ranges)), list(reader.records(work.ranges))

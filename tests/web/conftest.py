@@ -57,6 +57,7 @@ def pages(drill, monkeypatch):
 
     monkeypatch.setenv("LOCKSTEP_DSN", drill.dsn)
     monkeypatch.setenv("LOCKSTEP_KAFKA", drill.kafka)
+    monkeypatch.setenv("LOCKSTEP_PAGES", "*")
     monkeypatch.setattr(place, "REMEMBERED", place.Remembered(seconds=0.1))
     served = pages_app()
     for guard in guards(served):

@@ -171,7 +171,8 @@ select i, i, 1, 10, 10, 0, 0, 10, 10, '{noon}'::timestamptz + (i - 1) * interval
     '{noon}'::timestamptz + i * interval '1 min' - interval '1 s', 0, 0, 0, 0, 0, 0 from generate_series(1, {n}) i;
 insert into lockstep.commit (batch_id, stream_id, token, definition_hash) select i, 1, i, 'd1' from generate_series(1, {n}) i;
 insert into lockstep.coverage select 1, int8range(10 * i - 10, 10 * i), 'batch', i from generate_series(1, {n}) i;
-insert into lockstep.request (pipeline, lane, token, who, why) values ('drill', 'replay', 1, 'me', 'a part of it');
+insert into lockstep.request (pipeline, opened_as, lane, token, who, why)
+values ('drill', 'drill', 'replay', 1, 'me', 'a part of it');
 update lockstep.batch set lane = 'replay', request_id = 1 where batch_id between {n} / 5 * 2 + 1 and {n} / 5 * 3;
 """
 # One more batch of the stream, which is as wide as all others together.

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import sys
-import traceback
 from dataclasses import replace
-from difflib import get_close_matches
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import find_spec, module_from_spec
-from inspect import signature
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lockstep
+from lockstep.adapters.definition.process import Broken, evaluate
 from lockstep.core.errors import BadDefinition, Refusal, quoted
-from lockstep.core.pipeline import definition
 from lockstep.core.pipeline.columns import IDENTIFIER
-from lockstep.core.pipeline.definition import Pipeline
 from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.core.pipeline.violations import wrong_type
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import CodeType, ModuleType
+    from collections.abc import Iterable, Mapping
+
+    from lockstep.core.pipeline.definition import Pipeline
 
 PIPELINES_VARIABLE = "LOCKSTEP_PIPELINES"
-UNEXPECTED = re.compile(r"^(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
-UNKNOWN_NAME = re.compile(r"(?:cannot import name|^name|module 'lockstep' has no attribute) '(\w+)'")
-
-
-class _AsItStands(SourceFileLoader):
-    """A loader that compiles the source itself: cached bytecode may be older than an edit of the same second."""
-
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the signature is the import system's
-        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def root(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
@@ -98,8 +82,26 @@ def load_from(path: Path, name: str) -> PipelineFolder:
         raise BadDefinition(
             f"{shown_path(source)}: missing; it holds the Pipeline", next_command=f"lockstep check {name}"
         )
+    return _folder(path, name, *evaluate([(name, source)]))
+
+
+def load_each(names: Iterable[str], within: Path | None = None) -> dict[str, PipelineFolder | Refusal]:
+    """Loads these pipelines, by name, in one process for all of them. A broken one is its refusal, and hides no other."""
+    place, found = within or root(), dict[str, PipelineFolder | Refusal]()
+    there = [name for name in names if IDENTIFIER.match(name) and (place / name / "__init__.py").is_file()]
+    for name, pipeline in zip(there, evaluate([(name, place / name / "__init__.py") for name in there]), strict=True):
+        try:
+            found[name] = _folder(place / name, name, pipeline)
+        except Refusal as refusal:
+            found[name] = refusal
+    return found
+
+
+def _folder(path: Path, name: str, pipeline: Pipeline | Broken) -> PipelineFolder:
+    if isinstance(pipeline, Broken):
+        raise _broken(name, pipeline.path, pipeline.line, pipeline.what)
     folder = PipelineFolder(
-        pipeline=_one_pipeline(_module(name, source), name, source),
+        pipeline=pipeline,
         path=path,
         transform=_text(path / "transform.py"),
         expectations=_expectations(path / "expectations.json"),
@@ -108,7 +110,10 @@ def load_from(path: Path, name: str) -> PipelineFolder:
     )
     if folder.quarantines and len(folder.pipeline.targets) > 1:
         raise _broken(
-            name, source, None, "on_violation: the suite judges the first target alone; with several, it refuses"
+            name,
+            path / "__init__.py",
+            None,
+            "on_violation: the suite judges the first target alone; with several, it refuses",
         )
     return folder
 
@@ -163,54 +168,6 @@ def shown_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _module(name: str, source: Path) -> ModuleType:
-    full_name = f"_lockstep_pipelines_{name}"
-    spec = ModuleSpec(full_name, _AsItStands(full_name, str(source)), origin=str(source), is_package=True)
-    spec.submodule_search_locations = [str(source.parent)]
-    module = module_from_spec(spec)
-    # The definition may import its neighbours. Modules that an earlier load of another folder left must not answer.
-    if full_name in sys.modules:
-        for old in [known for known in sys.modules if known == full_name or known.startswith(f"{full_name}.")]:
-            del sys.modules[old]
-    sys.modules[full_name] = module
-    try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]  # set three lines above
-    except SyntaxError as error:
-        place = Path(error.filename) if error.filename else source
-        raise _broken(name, place, error.lineno, f"syntax: {error.msg}") from None
-    except BadDefinition as error:
-        raise _broken(name, source, _line(error, source), error.message) from None
-    except Exception as error:  # noqa: BLE001 - whatever a definition raises is that definition's mistake
-        what = (" ".join(str(error).split()) or "no reason given") + _meant(error)
-        raise _broken(name, source, _line(error, source), f"{type(error).__name__}: {what}") from None
-    return module
-
-
-def _meant(error: Exception) -> str:
-    """Returns a hint at the argument or the public name that was meant by a misspelt one."""
-    text, known, wanted = str(error), [], ""
-    if isinstance(error, TypeError) and (found := UNEXPECTED.match(text)):
-        called = getattr(definition, found[1], None)
-        known, wanted = [*signature(called).parameters] if isinstance(called, type) else [], found[2]
-    elif isinstance(error, ImportError | NameError | AttributeError) and (found := UNKNOWN_NAME.search(text)):
-        known, wanted = lockstep.__all__, found[1]
-    close = get_close_matches(wanted, known, 1)
-    return f"; from lockstep import {wanted}" if wanted in close else f"; did you mean {close[0]}?" if close else ""
-
-
-def _one_pipeline(module: ModuleType, name: str, source: Path) -> Pipeline:
-    found = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
-    if len(found) != 1:
-        names_found = ", ".join(pipeline.name for pipeline in found.values()) or "none"
-        raise _broken(name, source, None, f"a folder holds exactly one Pipeline, here are {len(found)} ({names_found})")
-    (pipeline,) = found.values()
-    if pipeline.name != name:
-        raise _broken(
-            name, source, None, f"name is {pipeline.name!r}, and the folder's is {name!r}: they must be equal"
-        )
-    return pipeline
-
-
 def _expectations(path: Path) -> dict[str, Any] | None:
     text = _text(path)
     if text is None:
@@ -237,14 +194,3 @@ def _text(path: Path) -> str | None:
 def _broken(name: str, path: Path, line: int | None, what: str) -> BadDefinition:
     place = f"{shown_path(path)}:{line}" if line else shown_path(path)
     return BadDefinition(f"{place}: {what}", next_command=f"lockstep check {name}")
-
-
-def _line(error: BaseException, source: Path) -> int | None:
-    """Returns the last line of the definition's own file that the error passed through."""
-    return next(reversed(list(_lines(error, source))), None)
-
-
-def _lines(error: BaseException, source: Path) -> Iterator[int | None]:
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == str(source):
-            yield frame.lineno

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import errors
 
-from lockstep.adapters.postgres_words import first_line, without_values
+from lockstep.adapters.postgres_words import copied_row, first_line, too_long, without_values
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 class StatementRefused(Exception):  # noqa: N818 - it is an answer, not a fault
     """The server's refusal of a statement. `str()` is the driver's text, and may quote values of rows.
 
-    `logged` is the part for the log, and `values` is the rest. `constraint` is None if none was violated.
+    `logged` is the part for the log, and `values` is the rest. `constraint` is None if none was violated. `copied_row` is
+    the number of the row that a COPY was refused for. `place` names its record, if it is known. `too_long` says the
+    sizes if a value is too long for an index.
     """
 
     def __init__(self, error: psycopg2.DatabaseError) -> None:
         super().__init__(str(error))
         self.logged, self.values = without_values(error)
         self.constraint: str | None = error.diag.constraint_name
+        self.copied_row = copied_row(error)
+        self.place = ""
+        self.too_long = too_long(error)
 
     @property
     def by_constraint(self) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from psycopg2 import DatabaseError, IntegrityError
 from psycopg2.errors import ProgramLimitExceeded
+
+COPIED_ROW = re.compile(r"COPY [^\n]*?, line ([0-9]+)")
 
 
 def first_line(error: Exception) -> str:
@@ -26,6 +30,17 @@ def without_values(error: DatabaseError) -> tuple[str, str]:
     if isinstance(error, IntegrityError | ProgramLimitExceeded):
         return said, more
     return type(error).__name__, f"{said} {more}".strip()
+
+
+def copied_row(error: DatabaseError) -> int | None:
+    """Returns the number of the row that the server was copying when it refused it, from 1 on, or None."""
+    found = COPIED_ROW.match(error.diag.context or "")
+    return int(found[1]) if found else None
+
+
+def too_long(error: DatabaseError) -> str | None:
+    """Returns the server's words about the size of a row, without the index, if it is too long for one. Else None."""
+    return first_line(error).partition(" for index ")[0] if isinstance(error, ProgramLimitExceeded) else None
 
 
 def without_secrets(error: Exception, parts: dict[str, str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_from, pipeline_names, root
-from lockstep.core.errors import BadDefinition
+from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_each, load_from, pipeline_names, root
+from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ def pipelines_beside(file: str | Path) -> dict[str, Pipeline | BadDefinition]:
     """Returns every pipeline above a DAG file, by name, else those that `lockstep` finds. A broken one is its error."""
     place = place_beside(file)
     found: dict[str, Pipeline | BadDefinition] = {}
-    for name in pipeline_names(place):
-        try:
-            found[name] = load_from(place / name, name).pipeline
-        except BadDefinition as broken:
-            found[name] = broken
+    for name, folder in load_each(pipeline_names(place), place).items():
+        if isinstance(folder, Refusal) and not isinstance(folder, BadDefinition):
+            raise folder
+        found[name] = folder if isinstance(folder, BadDefinition) else folder.pipeline
     return found

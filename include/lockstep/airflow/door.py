@@ -23,6 +23,7 @@ from lockstep.airflow.bundle import root_beside
 from lockstep.context.environment import environment_set
 from lockstep.core.errors import BadData, BadDefinition, DefinitionChanged, Refusal, Superseded
 from lockstep.core.planning.decisions import Caller, TaskRun
+from lockstep.core.settings import airflow_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,7 +133,8 @@ def task_caller() -> Caller:
     context = get_current_context()
     ti, params = context["ti"], context.get("params") or {}
     index = ti.map_index if ti.map_index is not None and ti.map_index >= 0 else None
-    task_run = TaskRun(ti.dag_id, ti.run_id, str(ti.id), ti.try_number, ti.task_id, index)
+    name = airflow_name()
+    task_run = TaskRun(ti.dag_id, ti.run_id, str(ti.id), ti.try_number, ti.task_id, index, name)
     return Caller(
         task_run.owner or "",
         key=ti.run_id,

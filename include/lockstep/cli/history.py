@@ -63,6 +63,21 @@ def known_pipeline(name: str) -> PipelineFolder | OfLedger:
         return found
 
 
+def refuse_unknown(name: str) -> None:
+    """Refuses a name that has neither a folder here nor a record in the ledger. Runs no code of an author's."""
+    if not IDENTIFIER.match(name) or name not in folders.pipeline_names():
+        known_pipeline(name)
+
+
+def pipeline_as_run(name: str) -> Pipeline:
+    """Returns the definition of the pipeline's newest attempt, else the folder's.
+
+    Reading what batches have written needs no code of an author's.
+    """
+    found = of_ledger(name) if IDENTIFIER.match(name) and name in folders.pipeline_names() else None
+    return found.folder.pipeline if found and found.definition else pipeline_of(name)
+
+
 def pipeline_of(name: str) -> Pipeline:
     """Returns the pipeline by its folder, or by the ledger's last definition."""
     found = known_pipeline(name)

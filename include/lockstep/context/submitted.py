@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HOLDER = "LOCKSTEP_HOLDER"
 FOR, TAKE_OVER, RETRY = "--for", "--take-over", "--retry"
-FOR_PARTS = 6
+FOR_PARTS = (6, 7)  # the last one is the Airflow's name, where it has one
 READABLE = ":+~"  # in Airflow's run ids, and in no need of quotes
 
 
@@ -37,7 +37,8 @@ def live_with_holder() -> None:
 def submitted_for(caller: Caller) -> list[str]:
     """Returns the arguments that name the caller's task and its permissions. None of them is secret."""
     run = caller.task_run
-    parts = (run.dag_id, run.dag_run_id, run.task_instance_id, run.try_number, run.task_id, run.map_index)
+    parts = [run.dag_id, run.dag_run_id, run.task_instance_id, run.try_number, run.task_id, run.map_index]
+    parts += [run.airflow] if run.airflow else []
     named = "/".join("" if part is None else quote(str(part), safe=READABLE) for part in parts)
     flags = ((TAKE_OVER, caller.take_over), (RETRY, caller.retry))
     return [FOR, named, *(flag for flag, is_given in flags if is_given)]
@@ -49,15 +50,14 @@ def submitter(arguments: Sequence[str], *, in_one_process: bool = False) -> Call
         return Caller(this_owner())
     parts = [unquote(part) for part in "".join(arguments[arguments.index(FOR) + 1 :][:1]).split("/")]
     if (
-        len(parts) != FOR_PARTS
+        len(parts) not in FOR_PARTS
         or not all(parts[:2])
         or not all(each.isdecimal() for each in (parts[3], parts[5]) if each)
     ):
         raise Refusal(f"{FOR} takes DAG/RUN/INSTANCE/TRY/TASK/INDEX, and not {'/'.join(parts)!r}")
-    instance, try_number, task_id, index = (part or None for part in parts[2:])
-    task_run = TaskRun(
-        parts[0], parts[1], instance, int(try_number) if try_number else None, task_id, int(index) if index else None
-    )
+    instance, try_number, task_id, index, airflow = (part or None for part in [*parts[2:], ""][:5])
+    number, place = (int(each) if each else None for each in (try_number, index))
+    task_run = TaskRun(parts[0], parts[1], instance, number, task_id, place, airflow)
     return Caller(
         task_run.owner or this_owner(),
         take_over=TAKE_OVER in arguments,

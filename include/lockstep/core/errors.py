@@ -74,6 +74,17 @@ class ReaderDied(BadData):
     """
 
 
+class RowsRefused(BadData):
+    """The refusal of a batch's rows by the `table` of a target.
+
+    A constraint, an index, a type or a trigger refuses them.
+    """
+
+    def __init__(self, message: str, *, next_command: str | None = None, values: str = "", table: str = "") -> None:
+        super().__init__(message, next_command=next_command, values=values)
+        self.table = table
+
+
 class UnreadableHeaders(BadData):
     """A record whose header has a name that is no UTF-8. Kafka's client of Python cannot read its headers."""
 
@@ -127,7 +138,7 @@ class SlowSink(Unreachable):
 def said_in(line: str) -> Refusal | None:
     """Rebuilds one of our own errors from its line in another process's traceback. Returns None for any other line."""
     head, colon, rest = line.partition(": ")
-    data = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied)
+    data = (BadData, BadDefinition, DefinitionChanged, PositionMoved, ReaderDied, RowsRefused)
     kinds = (*data, Refusal, Superseded, Unreachable, WrongVersion)
     kind = {f"{__name__}.{each.__name__}": each for each in kinds}.get(head)
     if kind is None or not colon:

@@ -42,7 +42,7 @@ HISTORY_TABLES = (
     "blank_change",
     "folded",  # only by the trigger that guards folding
     "renaming",
-    *("link", "lifted"),
+    *("link", "lifted", "ledger"),
     "archived",
     "archive_drop",
     *("lake_file", "lake_commit", "lake_pointer"),

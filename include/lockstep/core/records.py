@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# A record with too many headers has their count in its `_bytes`: so many units, and its size.
+HEADERS_UNIT = 2**32
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
 
 
@@ -38,7 +40,7 @@ RECORD_COLUMNS = (
     RecordColumn("_value", "binary", "bytea", read=True, raw=True),
     RecordColumn("_headers", "string", "text", read=True, given=True, raw=True),
     RecordColumn("_filtered", "boolean", ""),
-    RecordColumn("_bytes", "int", "", read=True),
+    RecordColumn("_bytes", "bigint", "", read=True),
     RecordColumn("_topic", "string", "", read=True),
     RecordColumn("_partition", "int", "", read=True),
 )

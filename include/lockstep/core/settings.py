@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from lockstep.core.errors import Refusal, quoted
 from lockstep.core.lake.catalogs import CATALOG_PREFIX
 from lockstep.core.pipeline.stores import STORE_PREFIX
 
@@ -18,6 +20,7 @@ DSN_COMMAND = "LOCKSTEP_DSN_PASSWORD_COMMAND"
 KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CONFIG"
 LAKE_CONFIG = "LOCKSTEP_LAKE_CONFIG"
 STAGER_DSN = "LOCKSTEP_STAGER_DSN"
+AIRFLOW_NAME = "LOCKSTEP_AIRFLOW_NAME"
 DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
 
@@ -40,6 +43,7 @@ class Settings:
     lake: str = ""
     lake_options: str = field(default="", repr=False)
     lake_keep: str = ""
+    airflow: str = ""
     spark_remote: str = field(default="", repr=False)
     driver_offsets: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -63,6 +67,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         lake=of("LOCKSTEP_LAKE"),
         lake_options=of(LAKE_CONFIG),
         lake_keep=of("LOCKSTEP_LAKE_KEEP"),
+        airflow=of(AIRFLOW_NAME),
         spark_remote=of(REMOTE),
         driver_offsets=of(DRIVER_OFFSETS),
         stores={
@@ -71,3 +76,14 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
             if name.startswith((STORE_PREFIX, CATALOG_PREFIX))
         },
     )
+
+
+def airflow_name(environ: Mapping[str, str] = ENVIRONMENT) -> str | None:
+    """Returns the name of this Airflow, where several share a ledger. Raises `Refusal` for one that no owner can have."""
+    name = settings_of(environ).airflow
+    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", name):
+        raise Refusal(
+            f"{AIRFLOW_NAME} is {quoted(name)}: a name has 1 to 63 letters, digits, '.', '_' and '-'",
+            next_command=f"set {AIRFLOW_NAME} to a name, the same for all components of this Airflow",
+        )
+    return name or None

@@ -33,7 +33,10 @@ def scratch_ledger() -> Iterator[str]:
     try:
         yield _of(template, name)
     finally:
-        _do(template, f"drop database {name} with (force)")
+        # Not with (force), which is refused while autovacuum looks at the database. Without it, Postgres sends that away.
+        ours = f"from pg_stat_activity where datname = '{name}' and backend_type = 'client backend'"
+        _do(template, f"select pg_terminate_backend(pid) {ours}")
+        _do(template, f"drop database {name}")
 
 
 @cache

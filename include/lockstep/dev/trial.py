@@ -61,8 +61,7 @@ def try_records(
     if not isinstance(folder.pipeline.topic, str):  # the given records are those of one topic
         (first, *_) = (*topic_tags(folder.pipeline.topic), SAMPLE_TOPIC)
         folder = replace(folder, pipeline=replace(folder.pipeline, topic=first))
-    most = folder.pipeline.record_limits.bytes
-    sample = SampleRanges("", KafkaOptions(), most, tuple(records), int(time.time() * 1000))
+    sample = SampleRanges("", KafkaOptions(), folder.pipeline.record_limits, tuple(records), int(time.time() * 1000))
     engines: list[str] = []
     here = without_lake(folder)
     why = needs_spark(here) or "a record is left to its decoder"

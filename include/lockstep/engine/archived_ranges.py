@@ -65,7 +65,7 @@ class ArchivedRanges(KafkaRanges):
                 for messages in self.messages_of(file, at, end):
                     go_on()
                     cut: Cut = {}
-                    cut_large(messages, self.most, cut)
+                    cut_large(messages, self.limits, cut)
                     yield from raw_records({log_place(item): messages}, [item], cut)
                 at = end
             if at < until:
@@ -128,7 +128,7 @@ def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> Archiv
     return ArchivedRanges(
         reader.bootstrap,
         reader.options,
-        reader.most,
+        reader.limits,
         pipeline=work.pipeline,
         store=ArchiveStore(archive.place),
         files=work.archived,

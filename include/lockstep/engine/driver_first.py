@@ -50,7 +50,7 @@ def engine_of(
     def driver() -> Driver:
         from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - planning alone needs no reader
 
-        reader = KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits.bytes)
+        reader = KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits)
         return Driver(folder, reader, dsn, registry() if registered_of(folder.pipeline.format) else None)
 
     def spark() -> Engine:

@@ -71,12 +71,13 @@ FATAL_ERRORS = {
 class KafkaRanges:
     """A broker's address and the options to log in there. Executors get it by value.
 
-    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size.
+    A record past the `limits` comes without its bytes. `_bytes` is its true size, and tells too many headers. Without
+    limits, each record comes as it is.
     """
 
     bootstrap: str
     options: KafkaOptions
-    most: int = RecordLimits().bytes
+    limits: RecordLimits | None = RecordLimits()  # noqa: RUF009 - it is frozen
 
     def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
         """Yields every committed record of the ranges as raw records, one stream after another."""
@@ -147,7 +148,7 @@ class KafkaRanges:
                 continue
             messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
-            cut_large(wanted, self.most, cut)
+            cut_large(wanted, self.limits, cut)
             held[at] += wanted
             taken += wanted
             if any(is_past(all_[n], until) for n in errors) or any(is_past(each, until - 1) for each in messages[-1:]):

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
-from lockstep.adapters.kafka.reading import headers_of_all, is_past, size_of
-from lockstep.core.records import LAST_STAMP
+from lockstep.adapters.kafka.reading import headers_of_all, is_past, record_headers, size_of
+from lockstep.core.records import HEADERS_UNIT, LAST_STAMP
 from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.limits import RecordLimits
 
     Place = tuple[str, int]  # topic and partition
     Held = dict[Place, list[Message]]
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
     Part = tuple[Held, Sequence[StreamRange], Cut]
 
 
-ANY_SIZE = 2**31 - 1  # no record is cut, and no header is looked at
-
-
-def cut_large(messages: Sequence[Message], most: int, cut: Cut) -> None:
-    """Removes the bytes of records with more than `most`, at once: the next may have as many. Adds their sizes to `cut`."""
+def cut_large(messages: Sequence[Message], limits: RecordLimits | None, cut: Cut) -> None:
+    """Removes the bytes of records past the limits, at once: the next may have as many. Adds their sizes to `cut`."""
     # Headers are looked at where there are any; lengths alone cost next to nothing.
-    if most >= ANY_SIZE or (
-        max(map(len, messages), default=0) <= most // 2
+    if limits is None or (
+        max(map(len, messages), default=0) <= (most := limits.bytes) // 2
         and max(map(len, filter(None, map(Message.key, messages))), default=0) <= most // 2
         and not any(headers_of_all(messages))
     ):
         return
     for message in messages:
-        if (size := size_of(message)) > most:
+        size, headers = size_of(message), len(record_headers(message) or ())
+        if headers > limits.headers:
+            size += headers * HEADERS_UNIT
+        if size > most:
             cut[message.topic(), message.partition(), message.offset()] = size
             without_bytes(message)
 
@@ -98,7 +99,7 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
     if cut:
         known = sizes.to_pylist()
         places = ((message.topic(), message.partition(), message.offset()) for message in messages)
-        sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int32())
+        sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int64())
     arrays = {
         "_stream": np.repeat([item.stream_id for item, _ in parts], each),
         "_offset": np.fromiter(map(Message.offset, messages), np.int64, rows),

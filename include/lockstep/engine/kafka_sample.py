@@ -65,7 +65,7 @@ class SampleRanges(KafkaRanges):
                 end = min(begin + RECORDS_PER_ARROW_BATCH, item.offsets.until_offset)
                 cut: Cut = {}
                 messages = [self._message(item.offsets.topic_partition.topic, offset) for offset in range(begin, end)]
-                cut_large(messages, self.most, cut)
+                cut_large(messages, self.limits, cut)
                 for message in messages:
                     if message.offset() in self.hidden:
                         place = (message.topic(), SAMPLE_PARTITION, message.offset())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lockstep.core.pipeline.definition import Pipeline
+    from lockstep.core.pipeline.limits import RecordLimits
     from lockstep.core.registry import Registry
 
     Judge = Callable[[bytes | None, bytes | None, str | None], RecordOutcome]
@@ -65,7 +66,7 @@ class JudgedRecords:
 
     def _judging(self) -> _Judging:
         pipeline, format_ = self.pipeline, self.pipeline.format
-        names, most = {column.name for column in pipeline.columns}, pipeline.record_limits.bytes
+        names, most = {column.name for column in pipeline.columns}, pipeline.record_limits
         needed = tuple(name for name in needed_columns(pipeline.targets, pipeline.event_time) if name in names)
         match format_:
             case Debezium():
@@ -136,7 +137,7 @@ class _Judging:
 
     judge: Judge
     needed: tuple[str, ...]
-    most_bytes: int
+    limits: RecordLimits
     by_columns: ByColumns | None
     keys_may_be_text: bool = False
 
@@ -162,9 +163,8 @@ class _Judging:
             self.by_columns.pass_over(self.judge, batch.column("_key").slice(begin, end - begin))
 
     def _outcome(self, record: Sequence[Any], size: int) -> RecordOutcome:
-        if not 0 <= size <= self.most_bytes:
-            reason = f"is {size} bytes after decompression; the limit is {self.most_bytes} (record_limits.bytes)"
-            return RecordOutcome(reason=READER_ENDED_TWICE if size < 0 else reason)
+        if not 0 <= size <= self.limits.bytes:
+            return RecordOutcome(reason=READER_ENDED_TWICE if size < 0 else self.limits.excess(size))
         outcome = self.judge(*record)
         if outcome.reason is not None:
             return RecordOutcome(reason=shortened_reason(outcome.reason), deleted=outcome.deleted)

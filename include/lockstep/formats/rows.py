@@ -37,7 +37,7 @@ class RecordOutcome(NamedTuple):
     refusal: str | None = None
 
 
-TOO_LARGE = RecordOutcome(reason="is larger than the limit (record_limits.bytes)")
+TOO_LARGE = RecordOutcome(reason="is past a limit (record_limits)")
 
 
 def decoded_in_python(

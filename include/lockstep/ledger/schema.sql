@@ -82,6 +82,7 @@ create table request (
     client inet,
     program text,
     os_user text,
+    opened_as text not null,  -- The name of the pipeline when it asked. A rename changes `pipeline` alone.
     constraint request_pkey primary key (request_id),
     constraint request_lane_check check (lane in ('fill', 'replay')),
     constraint request_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
@@ -629,14 +630,21 @@ create table link (
     decision_id bigint,
     digest text not null,  -- SHA-256, hexadecimal, of the digest before it, a line feed and the record
     at timestamptz not null default clock_timestamp(),
+    request_id bigint,
+    ledger_id uuid,
+    form smallint not null default 2,
     constraint link_pkey primary key (pipeline, number),
     constraint decision_link_once unique (decision_id),
+    constraint ledger_link_once unique (pipeline, ledger_id),
     constraint link_once unique (batch_id, stream_id),
+    constraint request_link_once unique (request_id),
     constraint link_number_check check (number > 0),
-    constraint one_record check (num_nonnulls(batch_id, stream_id) = case when decision_id is null then 2 else 0 end),
+    constraint one_record check (num_nonnulls(batch_id, stream_id) = case num_nonnulls(decision_id, request_id, ledger_id)
+        when 0 then 2 when 1 then 0 else null::integer end),
     constraint link_batch_id_stream_id_fkey foreign key (batch_id, stream_id) references commit(batch_id, stream_id),
     constraint link_decision_id_fkey foreign key (decision_id) references decision(decision_id),
-    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
+    constraint link_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade,
+    constraint link_request_id_fkey foreign key (request_id) references request(request_id)
 );
 
 -- What the next seal links.
@@ -645,6 +653,8 @@ create table unsealed (
     batch_id bigint,
     stream_id integer,
     decision_id bigint,
+    request_id bigint,
+    ledger_id uuid,
     constraint unsealed_pipeline_fkey foreign key (pipeline) references pipeline(name) on update cascade
 );
 create index unsealed_of_pipeline on unsealed (pipeline);
@@ -785,8 +795,10 @@ create table feed (
     began_empty boolean not null,  -- false: rows that the table had at first were never announced
     opened_at timestamptz not null default clock_timestamp(),
     sends boolean not null default false,
+    timeline uuid not null default gen_random_uuid(),
     constraint feed_pkey primary key (target),
     constraint one_name unique (name),
+    constraint timeline_once unique (timeline),
     constraint feed_forward check (0 <= kept_from and kept_from <= next_number and 0 <= last_seq),
     constraint keeps_something check (keep > '00:00:00'::interval)
 ) with (fillfactor=50);
@@ -850,6 +862,8 @@ create table trimmed (
     target text not null,
     stream_id integer not null,
     offsets int8multirange not null,
+    -- Whether offsets of rejects are among them, as all that were trimmed before may be.
+    with_rejects boolean not null default false,
     constraint trimmed_pkey primary key (target, stream_id),
     constraint trimmed_stream_id_fkey foreign key (stream_id) references stream(stream_id),
     constraint trimmed_target_fkey foreign key (target) references feed(target)
@@ -1202,6 +1216,15 @@ create table lifted (
     constraint lifted_stream_id_fkey foreign key (stream_id) references stream(stream_id)
 );
 create index lifted_of_stream on lifted (stream_id, xid);
+
+create table ledger (
+    ledger_id uuid not null default gen_random_uuid(),
+    at timestamptz not null default clock_timestamp(),
+    is_only boolean not null default true,
+    constraint ledger_pkey primary key (ledger_id),
+    constraint one_ledger unique (is_only),
+    constraint ledger_is_only_check check (is_only)
+);
 
 -- From a target row's _stream to where it was read.
 create view origin as
@@ -1910,8 +1933,7 @@ begin
     return staged;
 end $$;
 
--- After a restore: what is drawn from now on lies past everything that other places have seen. Never goes back. No call goes
--- further than what a ledger can have drawn since its backup, and none past the half of a sequence.
+-- As before, and each feed of the ledger begins a timeline: the whole database was restored, whichever pipeline is named first.
 create function pass_over(seen_token bigint, seen_batch bigint, seen_stream bigint) returns void
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -1941,6 +1963,10 @@ begin
         if each.seen > each.at then
             perform setval(each.sequence, each.seen::bigint);
         end if;
+    end loop;
+    -- in the order in which a commit takes them
+    for each in select f.target from lockstep.feed f order by f.target collate "C" loop
+        update lockstep.feed set timeline = gen_random_uuid() where target = each.target;
     end loop;
 end $$;
 
@@ -2225,7 +2251,7 @@ create trigger recorded_session before insert on decision
 create trigger recorded_session before insert on request
     for each row execute function record_session();
 
--- The record of a commit bears the name that its batch was planned under. Else the chain would not fit its records any more.
+-- The record of a commit names the process that ran it. Links from before migration 0090 have `form` 1: a record without `ran`.
 create view committed_record as
 select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
     'record', 'commit', 'pipeline', coalesce((
@@ -2235,6 +2261,8 @@ select c.batch_id, c.stream_id, b.pipeline, b.state, c.at, jsonb_build_object(
     'cluster_id', s.cluster_id, 'topic', s.topic, 'topic_id', s.topic_id, 'partition', s.partition,
     'stream', s.stream_id, 'from_offset', lower(r.offsets), 'until_offset', upper(r.offsets),
     'attempt', c.token, 'nonce', c.nonce, 'definition', c.definition_hash,
+    'ran', jsonb_build_object('owner', a.owner, 'dag', a.dag_id, 'dag_run', a.dag_run_id, 'task', a.task_id,
+        'map_index', a.map_index, 'task_instance', a.task_instance_id, 'try', a.try_number),
     'delivered', u.delivered, 'written', u.written, 'filtered', u.filtered, 'rejected', u.rejected, 'rows', u.rows,
     'offsets_digest', u.digest_sum::text || ':' || u.digest_squares::text,
     'rows_digest', u.rows_digest::text, 'rejects_digest', u.rejects_digest::text,
@@ -2245,6 +2273,7 @@ from commit c
 join batch b on b.batch_id = c.batch_id
 join stream s on s.stream_id = c.stream_id
 join batch_range r on r.batch_id = c.batch_id and r.stream_id = c.stream_id
+join attempt a on a.batch_id = c.batch_id and a.token = c.token
 join result u on u.batch_id = c.batch_id and u.token = c.token and u.stream_id = c.stream_id
 left join verdict v on v.batch_id = c.batch_id and v.token = c.token
 left join lateral (
@@ -2303,6 +2332,8 @@ declare
     batches bigint[];
     streams int[];
     decisions bigint[];
+    requests bigint[];
+    ledgers uuid[];
     digests text[];
 begin
     perform from lockstep.pipeline where name = of_pipeline for no key update;
@@ -2313,20 +2344,29 @@ begin
         last_digest := '';
     end if;
     for waits in
-        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id,
-            case when w.decision_id is null
-                then (select r.record from lockstep.committed_record r where r.batch_id = w.batch_id and r.stream_id = w.stream_id)
-                else (select r.record from lockstep.decided_record r where r.decision_id = w.decision_id) end as record
+        select w.ctid as place, w.batch_id, w.stream_id, w.decision_id, w.request_id, w.ledger_id,
+            case
+                when w.decision_id is not null
+                    then (select r.record from lockstep.decided_record r where r.decision_id = w.decision_id)
+                when w.request_id is not null
+                    then (select r.record from lockstep.requested_record r where r.request_id = w.request_id)
+                when w.ledger_id is not null
+                    then (select r.record from lockstep.ledger_record r where r.ledger_id = w.ledger_id)
+                else (select r.record from lockstep.committed_record r where r.batch_id = w.batch_id and r.stream_id = w.stream_id)
+            end as record
         from lockstep.unsealed w
         left join lockstep.commit c on c.batch_id = w.batch_id and c.stream_id = w.stream_id
         left join lockstep.batch b on b.batch_id = w.batch_id
         left join lockstep.decision d on d.decision_id = w.decision_id
-        where w.pipeline = of_pipeline and (w.decision_id is not null or b.state <> 'planned')
-        order by coalesce(c.at, d.at), w.batch_id, w.stream_id, w.decision_id limit most
+        left join lockstep.request q on q.request_id = w.request_id
+        where w.pipeline = of_pipeline
+          and (num_nonnulls(w.decision_id, w.request_id, w.ledger_id) > 0 or b.state <> 'planned')
+        order by w.ledger_id is null, coalesce(c.at, d.at, q.opened_at), w.batch_id, w.stream_id, w.decision_id, w.request_id
+        limit most
     loop
         if waits.record is null then
-            raise exception 'batch %, stream %, decision %: there is nothing to seal', waits.batch_id, waits.stream_id, waits.decision_id
-                using errcode = 'P0002';
+            raise exception 'batch %, stream %, decision %, request %: there is nothing to seal',
+                waits.batch_id, waits.stream_id, waits.decision_id, waits.request_id using errcode = 'P0002';
         end if;
         last_digest := encode(sha256(convert_to(last_digest || e'\n' || waits.record, 'UTF8')), 'hex');
         links := links + 1;
@@ -2334,11 +2374,14 @@ begin
         batches[links] := waits.batch_id;
         streams[links] := waits.stream_id;
         decisions[links] := waits.decision_id;
+        requests[links] := waits.request_id;
+        ledgers[links] := waits.ledger_id;
         digests[links] := last_digest;
     end loop;
-    insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, digest)
-    select of_pipeline, last_number + n.place, n.batch_id, n.stream_id, n.decision_id, n.digest
-    from unnest(batches, streams, decisions, digests) with ordinality n (batch_id, stream_id, decision_id, digest, place);
+    insert into lockstep.link (pipeline, number, batch_id, stream_id, decision_id, request_id, ledger_id, digest)
+    select of_pipeline, last_number + n.place, n.batch_id, n.stream_id, n.decision_id, n.request_id, n.ledger_id, n.digest
+    from unnest(batches, streams, decisions, requests, ledgers, digests)
+        with ordinality n (batch_id, stream_id, decision_id, request_id, ledger_id, digest, place);
     delete from lockstep.unsealed where ctid = any (places);
     return links;
 end $$;
@@ -3081,6 +3124,7 @@ end $$;
 -- Replaces what this transaction's open sets caught by its net effect.
 create function net_changes() returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform lockstep.leave_trimmed(c.change_set_id) from lockstep.change_set c where c.xid = pg_current_xact_id() and c.seq is null;
     perform lockstep.net_set(c.change_set_id) from lockstep.change_set c where c.xid = pg_current_xact_id() and c.seq is null;
 end $$;
 
@@ -3120,11 +3164,13 @@ begin
     return opened;
 end $$;
 
--- Trims as before. Rows that were sent go with their images, and their offsets are written down first.
+-- As before, but for those offsets. Upkeep stays quick where rejects are many: a stream with more than 10,000 ranges takes
+-- whole ones.
 create function trim_feed(of_target text, most bigint) returns bigint
     language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 declare
+    most_ranges constant int := 10000;
     of_feed lockstep.feed;
     sent bigint := (select r.confirmed from lockstep.relay r where r.target = of_target);
     until bigint;
@@ -3145,11 +3191,30 @@ begin
         return 0;
     end if;
     if of_feed.sends then
-        insert into lockstep.trimmed as t (target, stream_id, offsets)
-        select of_target, r.stream_id, range_agg(r.offsets) from lockstep.change_set c join lockstep.batch_range r using (batch_id)
-        where c.target = of_target and c.changes > 0 and c.first_number >= of_feed.kept_from and c.first_number < until
-        group by r.stream_id
-        on conflict (target, stream_id) do update set offsets = t.offsets + excluded.offsets;
+        execute format('with whole as (
+                select r.stream_id, range_agg(r.offsets) as offsets
+                from lockstep.change_set c join lockstep.batch_range r using (batch_id)
+                where c.target = $1 and c.changes > 0 and c.first_number >= $2 and c.first_number < $3
+                group by r.stream_id),
+            unsent as (
+                select w.stream_id, range_agg(int8range(j."offset", j."offset" + 1)) as offsets
+                from whole w join lockstep.reject j on j.stream_id = w.stream_id and w.offsets @> j."offset"
+                where not exists (
+                    select from lockstep_feed.%I i join lockstep.change_set c on c.change_set_id = i._change_set
+                    where c.target = $1 and c.changes > 0 and c.first_number >= $2 and c.first_number < $3
+                      and (i._stream, i._offset) = (j.stream_id, j."offset"))
+                group by w.stream_id),
+            trims as (
+                select w.stream_id, w.offsets as whole, w.offsets - coalesce(u.offsets, ''{}'') as exact
+                from whole w left join unsent u using (stream_id))
+            insert into lockstep.trimmed as t (target, stream_id, offsets, with_rejects)
+            select $1, s.stream_id, case when m.many then s.whole else s.exact end, m.many and s.whole <> s.exact
+            from trims s left join lockstep.trimmed k on k.target = $1 and k.stream_id = s.stream_id
+            cross join lateral (
+                select count(*) > $4 as many from unnest(s.exact + coalesce(k.offsets, ''{}''))) m
+            on conflict (target, stream_id) do update set offsets = t.offsets + excluded.offsets,
+                with_rejects = t.with_rejects or excluded.with_rejects', of_feed.name)
+            using of_target, of_feed.kept_from, until, most_ranges;
         execute format('delete from %s t using lockstep_feed.%I i, lockstep.change_set c
             where c.target = $1 and c.changes > 0 and c.first_number >= $2 and c.first_number < $3
               and i._change_set = c.change_set_id and (t._stream, t._offset, t._ordinal) = (i._stream, i._offset, i._ordinal)',
@@ -4847,9 +4912,8 @@ begin
         if (new.target, new.key) = (old.target, old.key) and lockstep.is_under_way(new.stream_id, new."offset", false) then
             return new;
         end if;
-    elsif lockstep.is_under_way(old.stream_id, old."offset", true) or lockstep.is_erased_now(old.key) or exists (
-            select from lockstep.stream s
-            where s.stream_id = old.stream_id and (s.retired_at is not null or s.upkept_below > old."offset")) then
+    elsif lockstep.is_under_way(old.stream_id, old."offset", true) or lockstep.is_erased_now(old.key)
+            or lockstep.is_passed(old.stream_id, old."offset") then
         return old;
     end if;
     raise exception 'memory_stays: no attempt under way takes the deletion at offset % of stream % from %',
@@ -5034,3 +5098,255 @@ begin
 end $$;
 create trigger own_folder before insert or update of path, catalog, namespace, name, decision_id on lake_gone
     for each row execute function guard_lake_gone();
+
+create function name_request() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    new.opened_as := new.pipeline;
+    return new;
+end $$;
+create trigger opened_as_named before insert on request
+    for each row execute function name_request();
+
+create view requested_record as
+select q.request_id, q.pipeline, q.opened_at as at, jsonb_build_object(
+    'record', 'request', 'pipeline', q.opened_as, 'request', q.request_id, 'lane', q.lane, 'preview', q.preview, 'token', q.token,
+    'who', q.who, 'why', q.why, 'login', q.login, 'client', q.client, 'program', q.program, 'os_user', q.os_user,
+    'windows', coalesce((
+        select jsonb_agg(jsonb_build_object(
+            'stream', w.stream_id, 'from_offset', lower(w.offsets), 'until_offset', upper(w.offsets))
+            order by w.stream_id, lower(w.offsets))
+        from request_window w where w.request_id = q.request_id), '[]'),
+    'at', to_char(q.opened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
+from request q;
+
+create view ledger_record as
+select l.ledger_id, l.at, jsonb_build_object(
+    'record', 'ledger', 'ledger', l.ledger_id,
+    'at', to_char(l.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text as record
+from ledger l;
+
+create function note_requests() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    insert into lockstep.unsealed (pipeline, request_id) select a.pipeline, a.request_id from added a;
+    return null;
+end $$;
+create trigger noted_for_the_chain after insert on request referencing new table as added
+    for each statement execute function note_requests();
+
+create function note_ledger() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    insert into lockstep.unsealed (pipeline, ledger_id) select a.name, l.ledger_id from added a cross join lockstep.ledger l;
+    return null;
+end $$;
+create trigger noted_for_the_chain after insert on pipeline referencing new table as added
+    for each statement execute function note_ledger();
+
+-- Whether a decision says where a stream begins. A log that goes on in another stream needs none: begins_where_it_ended.
+create function names_start(of_kind text, detail jsonb, of_decision bigint, its stream) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select coalesce(case of_kind
+        when 'topic' then detail #> array['topics', its.topic, its.partition::text] = to_jsonb(its.start_offset)
+        when 'adopt' then detail -> 'from' @> jsonb_build_array(
+            jsonb_build_object('topic', its.topic, 'partition', its.partition, 'offset', its.start_offset))
+        when 'retire' then detail -> 'opened' @> jsonb_build_array(
+                jsonb_build_object('partition', its.partition, 'start_offset', its.start_offset))
+            and exists (
+                select from lockstep.stream o where o.pipeline = its.pipeline and o.topic = its.topic
+                    and detail -> 'retired' @> jsonb_build_array(jsonb_build_object('stream_id', o.stream_id)))
+        when 'move' then (detail #>> '{to,cluster_id}', detail #>> '{to,topic}', detail #>> '{to,topic_id}')
+                = (its.cluster_id, its.topic, its.topic_id)
+            and detail -> 'moved' @> jsonb_build_array(
+                jsonb_build_object('partition', its.partition, 'offset', its.start_offset))
+        when 'hand-over' then lockstep.name_now(detail ->> 'to', of_decision) = its.pipeline
+            and detail #> array['positions', its.partition::text] = to_jsonb(its.start_offset)
+        end, false)
+$$;
+
+-- Whether a decision closes a stream. Older hand-overs name the positions alone.
+create function names_end(of_kind text, detail jsonb, of_decision bigint, its stream) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select coalesce(case
+        when of_kind = 'move' then detail -> 'moved' @> jsonb_build_array(jsonb_build_object('stream_id', its.stream_id))
+        when of_kind = 'hand-over' and not detail ? 'retired' then detail -> 'positions' ? its.partition::text
+            and lockstep.name_now(detail ->> 'to', of_decision) = its.pipeline
+        when of_kind in ('retire', 'hand-over')
+        then detail -> 'retired' @> jsonb_build_array(jsonb_build_object('stream_id', its.stream_id))
+        end, false)
+$$;
+
+-- Whether the log of a stream that growth has closed goes on in a newer one.
+create function goes_on(its stream) returns boolean language sql stable set search_path = pg_catalog, pg_temp as $$
+    select exists (
+        select from lockstep.stream n where n.pipeline = its.pipeline and n.topic = its.topic and n.partition = its.partition
+            and n.incarnation = its.incarnation and n.epoch > its.epoch and n.start_offset = its.position)
+$$;
+
+-- The first streams of a line of logs begin where the definition says, which is not here yet.
+create function guard_beginnings() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    wrong record;
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    with before as materialized (
+        select s.* from lockstep.stream s
+        where s.pipeline in (select a.pipeline from added a) and not exists (select from added n where n.stream_id = s.stream_id))
+    -- a partition that is there again in another log, from its first record on, is new
+    select a.pipeline, a.topic, a.partition, a.start_offset, o.position, o.topic as was into wrong
+    from added n join lockstep.stream a using (stream_id) left join lateral (
+        select b.* from before b where b.pipeline = a.pipeline and b.partition = a.partition
+            and coalesce(b.first_topic, b.topic) = coalesce(a.first_topic, a.topic)
+        order by b.incarnation desc, b.epoch desc limit 1) o on true
+    where exists (
+            select from before b where b.pipeline = a.pipeline
+                and coalesce(b.first_topic, b.topic) = coalesce(a.first_topic, a.topic))
+      and case when o.stream_id is null or (o.cluster_id, o.topic_id) <> (a.cluster_id, a.topic_id) then a.start_offset > 0
+        else o.incarnation <> a.incarnation end
+      and not exists (
+        select from lockstep.decision d
+        where d.pipeline = a.pipeline and d.kind in ('topic', 'retire', 'move', 'hand-over')
+          and lockstep.names_start(d.kind, d.detail, d.decision_id, a) and lockstep.is_of_this_transaction(d.xmin))
+    order by a.topic, a.partition limit 1;
+    if found then
+        raise exception 'begins_by_decision: no decision of this transaction lets % read %-% from offset %, %: lockstep retire %',
+            wrong.pipeline, wrong.topic, wrong.partition, wrong.start_offset, coalesce(
+                'and its stream of ' || wrong.was || ' ended at ' || wrong.position, 'and the partition is new'), wrong.pipeline
+            using errcode = '23514', constraint = 'begins_by_decision';
+    end if;
+    return null;
+end $$;
+create trigger begins_by_decision after insert on stream referencing new table as added
+    for each statement when (current_user <> 'lockstep_owner'::name) execute function guard_beginnings();
+
+create function guard_end() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    its lockstep.stream;
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    select s.* into its from lockstep.stream s where s.stream_id = new.stream_id;
+    if not exists (
+        select from lockstep.decision d
+        where d.pipeline = its.pipeline and d.kind in ('retire', 'move', 'hand-over', 'grow')
+          and case d.kind when 'grow' then lockstep.goes_on(its) else lockstep.names_end(d.kind, d.detail, d.decision_id, its) end
+          and lockstep.is_of_this_transaction(d.xmin)) then
+        raise exception 'ends_by_decision: no decision of this transaction closes stream % of %-%, which stands at %: lockstep retire %',
+            its.stream_id, its.topic, its.partition, its.position, its.pipeline
+            using errcode = '23514', constraint = 'ends_by_decision';
+    end if;
+    return null;
+end $$;
+create constraint trigger ends_by_decision after update of retired_at on stream
+    deferrable initially deferred for each row when (old.retired_at is distinct from new.retired_at and current_user <>
+        'lockstep_owner'::name) execute function guard_end();
+
+create function guard_upkept() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    raise exception 'upkept_stays: upkeep has passed offset % of stream %, and goes on from there', old.upkept_below, old.stream_id
+        using errcode = '23514', constraint = 'upkept_stays';
+end $$;
+create trigger upkept_stays before update of upkept_below on stream
+    for each row when (new.upkept_below < old.upkept_below) execute function guard_upkept();
+
+-- Whether upkeep has passed an offset of a stream's log, or the log is read no more. Growth closes a stream and keeps its log.
+create function is_passed(stream integer, at_offset bigint) returns boolean
+    language sql stable
+    set search_path = pg_catalog, pg_temp as $$
+    select exists (
+        select from lockstep.stream s left join lockstep.stream o on o.pipeline = s.pipeline and o.topic = s.topic
+            and o.partition = s.partition and o.incarnation = s.incarnation and o.retired_at is null
+        where s.stream_id = stream and (s.retired_at is not null and o.stream_id is null
+            or greatest(s.upkept_below, o.upkept_below) > at_offset))
+$$;
+
+-- At the COMMIT, a batch of this transaction has read the record. One that gave up has read nothing.
+create function guard_read_again() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    if exists (
+        select from lockstep.coverage c
+        where int4range(c.stream_id, c.stream_id, '[]') && int4range(old.stream_id, old.stream_id, '[]')
+          and c.offsets @> old."offset" and c.kind = 'batch' and lockstep.is_of_this_transaction(c.xmin)) then
+        return null;
+    end if;
+    if tg_relid = 'lockstep.tombstone'::regclass then
+        if lockstep.is_passed(old.stream_id, old."offset") or exists (
+            select from lockstep.erasure e join lockstep.erasure_salt z using (pipeline)
+            cross join jsonb_array_elements_text(old.key) as k (value)
+            where lockstep.is_of_this_transaction(e.xmin) and e.digest = lockstep.key_digest(
+                z.salt, convert_to(case when e.as_uuid then lower(replace(k.value, '-', '')) else k.value end, 'UTF8'))) then
+            return null;
+        end if;
+    end if;
+    raise exception 'read_again: offset % of stream % was taken out of %, and no batch of this transaction has read it again',
+        old."offset", old.stream_id, tg_relid::regclass using errcode = '23514', constraint = 'read_again';
+end $$;
+create constraint trigger read_again after delete on tombstone
+    deferrable initially deferred for each row when (current_user <> 'lockstep_owner'::name)
+        execute function guard_read_again();
+create constraint trigger read_again after delete on reject
+    deferrable initially deferred for each row when (current_user <> 'lockstep_owner'::name)
+        execute function guard_read_again();
+
+create function guard_feed_timeline() returns trigger
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if tg_table_schema <> 'lockstep' then
+        raise exception 'own_table: % is not a table of this trigger', tg_relid::regclass
+            using errcode = '23514', constraint = 'own_table';
+    end if;
+    if not exists (
+        select from lockstep.decision d where d.kind = 'restored' and lockstep.is_of_this_transaction(d.xmin)) then
+        raise exception 'timeline_by_decision: no decision of this transaction says that the ledger was restored, and the timeline of the feed of % changes',
+            old.target using errcode = '23514', constraint = 'timeline_by_decision';
+    end if;
+    return new;
+end $$;
+create trigger timeline_by_decision before update on feed
+    for each row when (new.timeline is distinct from old.timeline) execute function guard_feed_timeline();
+
+-- A replay reads whole segments. Where it brings rows of which nothing was sent, those beside them that were sent and are
+-- trimmed stay as they were sent: nobody can compare them. Without such rows, or where rejects may be trimmed, it is refused as
+-- before.
+create function leave_trimmed(of_set bigint) returns void
+    language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    of_feed lockstep.feed;
+begin
+    select f.* into of_feed
+    from lockstep.change_set c join lockstep.feed f using (target) join lockstep.batch b using (batch_id)
+    where c.change_set_id = of_set and c.seq is null and c.xid = pg_current_xact_id() and f.sends and b.lane = 'replay';
+    if not found then
+        return;
+    end if;
+    execute format('with new as (
+            select i._stream, i._offset, i._ordinal, x.with_rejects, coalesce(x.offsets @> i._offset, false) as is_trimmed
+            from lockstep_feed.%1$I i left join lockstep.trimmed x on x.target = $2 and x.stream_id = i._stream
+            where i._change_set = $1 and i._change = ''insert'' and not exists (
+                select from lockstep_feed.%1$I d where d._change_set = $1 and d._change = ''delete''
+                  and (d._stream, d._offset) = (i._stream, i._offset)))
+        delete from %2$s t using new n
+        where n.is_trimmed and (t._stream, t._offset, t._ordinal) = (n._stream, n._offset, n._ordinal)
+          and exists (select from new where not is_trimmed)
+          and not exists (select from new where is_trimmed and with_rejects)',
+        of_feed.name, of_feed.target::regclass) using of_set, of_feed.target;
+end $$;

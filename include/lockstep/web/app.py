@@ -40,6 +40,7 @@ from lockstep.web.pages.time_page import WINDOWS_TO_CHOOSE, TimeChoices, time_pa
 from lockstep.web.place import require_pipeline
 from lockstep.web.refused import tell_people
 from lockstep.web.render import page
+from lockstep.web.rights import require_shown
 
 # A field that a user has emptied counts as one that was not filled in.
 Empty = BeforeValidator(lambda value: None if value == "" else value)
@@ -84,13 +85,20 @@ def _know_manager(request: Request) -> None:
         request.app.state.auth_manager = get_auth_manager()
 
 
+def _require_shown(dag_id: str, readable: ReadableDagsFilterDep) -> None:
+    """Refuses a DAG whose id alone leads to a pipeline."""
+    require_shown(pipeline_of_dag(dag_id), readable.value or set())
+
+
 def pages_app() -> FastAPI:
     """Returns the routes, without the documentation that FastAPI would serve to everybody."""
     first = [Depends(_require_storable), Depends(_know_manager)]  # before anything asks a database
     made = FastAPI(title="Lockstep", docs_url=None, redoc_url=None, openapi_url=None, dependencies=first)
     made.get("/", response_class=HTMLResponse)(_pipelines)
     made.get("/metrics", response_class=Response)(_metrics)
-    pages = APIRouter(prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET"))])
+    pages = APIRouter(
+        prefix="/dags/{dag_id}", dependencies=[Depends(requires_access_dag(method="GET")), Depends(_require_shown)]
+    )
     pages.get("/coverage", response_class=HTMLResponse)(_coverage)
     pages.get("/batches", response_class=HTMLResponse)(_batches)
     pages.get("/batches/{batch_id}", response_class=HTMLResponse)(_batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lockstep.ledger.views import overview
 from lockstep.steps.inspect.scrape import Scraper, Sources, scraped_ledger
 from lockstep.web.dags import known_dags
 from lockstep.web.place import POSTGRES_CONNECTION, reading_ledger, surveyed_connection
+from lockstep.web.rights import shown_pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,22 +33,25 @@ READERS_LOCK = threading.Lock()
 
 def metrics(dag_ids: Collection[str], accept: str) -> tuple[bytes, str]:
     """Returns one scrape in the format that the header Accept asks for, with its content type."""
-    names = frozenset(pipeline_of_dag(dag_id) for dag_id in dag_ids)
+    readable = frozenset(dag_ids)
     with READERS_LOCK:
-        if names not in SCRAPERS and len(SCRAPERS) >= MOST_READERS:
+        if readable not in SCRAPERS and len(SCRAPERS) >= MOST_READERS:
             SCRAPERS.clear()
         sources = Sources(
             lambda: scraped_ledger(connection_dsn(POSTGRES_CONNECTION)),
             surveyed_connection,
-            partial(_dags, names),
+            partial(_dags, readable),
             _definition,
         )
-        scraper = SCRAPERS.setdefault(names, Scraper(sources))
+        scraper = SCRAPERS.setdefault(readable, Scraper(sources))
     return exposition(scraper.scrape, accept)
 
 
-def _dags(names: frozenset[str]) -> dict[str, bool | None]:
+def _dags(readable: frozenset[str]) -> dict[str, bool | None]:
     """Returns the pipelines that the page has: those with a DAG of Lockstep's, and those that the ledger knows."""
+    names = {pipeline_of_dag(dag_id) for dag_id in readable}
+    with suppress(Refusal):  # without the ledger nothing is known of a pipeline but its DAG
+        names = shown_pipelines(names, readable)
     paused = {name: dag.is_paused for name, dag in known_dags(names).items()}
     found: dict[str, bool | None] = dict(paused)
     try:

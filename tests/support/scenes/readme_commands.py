@@ -66,7 +66,9 @@ LAST = ("make down", "make clean")  # README names them where it says what a bui
 ELSEWHERE = {
     "make test": "runs the tests, and this is one of them",
     "make bench": "takes 45 minutes, and writes figures of a quiet machine; `make bench-quick` is its small form",
-    "pip install 'lockstep_kafka-0.2.0-py3-none-any.whl[all]'": "typed in an empty environment by test_all_install.py",
+    "pip install --require-hashes -r requirements-build.txt": "typed in an empty environment by test_all_install.py",
+    "pip install --require-hashes --no-deps --no-build-isolation -r requirements.txt -r requirements-servers.txt": "the same",
+    "pip install --no-deps lockstep_kafka-0.2.0-py3-none-any.whl": "typed in an empty environment by test_all_install.py",
     "lockstep demo": "typed in an empty environment by test_all_install.py",
     "lockstep init shop": "typed in an empty environment by test_all_install.py",
     "lockstep new": "the name of a command that the page has typed a few lines before, with its arguments",

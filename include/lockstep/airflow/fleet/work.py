@@ -11,7 +11,7 @@ from airflow.sdk import AssetAlias, get_current_context
 
 from lockstep.adapters.airflow.connections import connection_environment
 from lockstep.adapters.airflow.names import AirflowSkipException, conf
-from lockstep.adapters.folders import PIPELINES_VARIABLE, load, root
+from lockstep.adapters.folders import PIPELINES_VARIABLE, load, load_each, pipeline_names
 from lockstep.airflow.bundle import place_beside
 from lockstep.airflow.dag import assets_of, door_of
 from lockstep.airflow.door import TaskPage, as_airflow_errors, push
@@ -72,12 +72,12 @@ def find_work(fleet: Fleet, in_turn: int) -> list[list[str]]:
     """Returns the pipelines that have work, or cannot go on, in portions. Records nothing."""
     from lockstep.airflow import logs
     from lockstep.context.systems import open_context
-    from lockstep.steps.fleet.look import load_each, look_at_all
+    from lockstep.steps.fleet.look import look_at_all
 
     with as_airflow_errors(), environment_set(fleet.place()):
         loaded = {
             name: folder
-            for name, folder in load_each(root()).items()
+            for name, folder in load_each(pipeline_names()).items()
             if isinstance(folder, Refusal) or fleet.only is None or fleet.only(folder.pipeline)
         }
         with environment_set(_servers(fleet, loaded.values())):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lockstep.adapters.folders import load, root
+from lockstep.adapters.folders import load, load_each, pipeline_names
 from lockstep.adapters.processes import this_owner
 from lockstep.cli.batches.running import CallKeyOption, Retry, TakeOver, finish
 from lockstep.cli.exits import exit_of
@@ -86,9 +86,9 @@ def _refuse_of_one(name: str | None, given: dict[str, str | bool | None]) -> Non
 
 def _plan_all(*, as_json: bool) -> None:
     """Says what each pipeline's plan would decide. Ends like the plan of the first one that is blocked or refused."""
-    from lockstep.steps.fleet.look import load_each, look_at_all
+    from lockstep.steps.fleet.look import look_at_all
 
-    loaded, at = load_each(root()), open_context()
+    loaded, at = load_each(pipeline_names()), open_context()
     looked = look_at_all(at, loaded, Caller(this_owner()), datetime.now(UTC))
     documents = [_document_of(each) for each in looked]
     if as_json:

@@ -11,7 +11,7 @@ import typer
 from lockstep.adapters.processes import this_owner
 from lockstep.cli.batches.replaying import How, do
 from lockstep.cli.batches.running import Retry, TakeOver
-from lockstep.cli.history import known_pipeline
+from lockstep.cli.history import refuse_unknown
 from lockstep.cli.options import LAST_OFFSET, MaybeReason, Name, OnePartition, OneTopic, Preview, Wait
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, typing_person
@@ -105,7 +105,7 @@ def _listed(name: str, partition: int | None, batch: int | None, limit: int, top
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.views import reading
 
-    known_pipeline(name)
+    refuse_unknown(name)
     with open_ledger() as conn, transaction(conn, READER) as cur:
         found, reasons = reading.read_rejects(cur, name, partition, batch, limit, topic)
     for reject in found:

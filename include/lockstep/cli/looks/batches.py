@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep.cli.history import known_pipeline
+from lockstep.cli.history import refuse_unknown
 from lockstep.cli.options import BatchId, Name
 from lockstep.cli.output import AsJson, print_batch, say, say_table, show, shown_watermark
 from lockstep.context.systems import open_ledger
@@ -31,7 +31,7 @@ def batches_command(name: Name, last: NewestOption = None, as_json: AsJson = Fal
     from lockstep.adapters.postgres import READER, transaction
     from lockstep.ledger.views import reading
 
-    known_pipeline(name)
+    refuse_unknown(name)
     with open_ledger() as conn, transaction(conn, READER) as cur:
         found = reading.read_batches(cur, name, last)
     show({"pipeline": name, "batches": found}, as_json, lambda: _say_batches(name, found))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lockstep.cli.history import known_pipeline
+from lockstep.cli.history import refuse_unknown
 from lockstep.cli.options import BatchOption, Name
 from lockstep.cli.output import say, show
 from lockstep.context.systems import open_ledger
@@ -55,7 +55,7 @@ def certificate_command(name: Name, hour: Hour = None, batch: BatchOption = None
     if (hour is None) == (batch is None):
         raise typer.BadParameter("one of the two, please", param_hint="--hour, --batch")
     until = None if hour is None else _hour(hour)
-    known_pipeline(name)
+    refuse_unknown(name)
     private = signing.private_key(_path(key, SIGNING_KEY, "--key", signing.MAKE))
     now = datetime.now(UTC)
     with open_ledger() as conn:
@@ -75,7 +75,7 @@ def prove(file: str, key: str | None, name: str | None, as_json: bool) -> None:
     document = read["certificate"]
     wrong = list(_wrong(text, read, public))
     if name is not None and not wrong:
-        known_pipeline(name)
+        refuse_unknown(name)
         wrong += _beside_ledger(name, document)
     erased = _erased_since(document) if name is not None and not wrong else []
     proved = {"file": file, "ok": not wrong, "wrong": wrong, "against_ledger": name is not None, "erased": erased}

@@ -80,14 +80,9 @@ def _say_missing(report: DoctorReport, machine: MachineFacts, *, as_json: bool) 
 
 def _all() -> tuple[list[PipelineFolder], list[Refusal]]:
     """Returns every pipeline that loads, and the refusals of the others."""
-    loaded: list[PipelineFolder] = []
-    broken: list[Refusal] = []
-    for each in folders.pipeline_names():
-        try:
-            loaded.append(folders.load(each))
-        except Refusal as refusal:
-            broken.append(refusal)
-    return loaded, broken
+    found = list(folders.load_each(folders.pipeline_names()).values())
+    loaded = [each for each in found if not isinstance(each, Refusal)]
+    return loaded, [each for each in found if isinstance(each, Refusal)]
 
 
 def _say(report: DoctorReport) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
-from lockstep.cli.history import pipeline_of
+from lockstep.cli.history import pipeline_as_run
 from lockstep.cli.options import LAST_OFFSET, Name
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger
@@ -37,6 +38,12 @@ Limit = Annotated[
         show_default=False,
     ),
 ]
+Timeline = Annotated[
+    UUID | None,
+    typer.Option(
+        "--timeline", help="The timeline of the reader's numbers; refused after a restore.", show_default=False
+    ),
+]
 Snapshot = Annotated[bool, typer.Option("--snapshot", help="The table's rows, and the number to go on at.")]
 
 
@@ -45,26 +52,30 @@ def changes_command(
     target: FollowedTableOption = None,
     from_: Begin = None,
     limit: Limit = None,
+    timeline: Timeline = None,
     snapshot: Snapshot = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the changes of a table, in the order of the commits.
 
-    With --snapshot, the table's rows at one moment. Go on with --from NEXT_NUMBER behind them.
+    With --snapshot, the table's rows at one moment. Go on with --from NEXT_NUMBER --timeline TIMELINE behind them.
     """
     from lockstep.adapters.postgres import READER
     from lockstep.adapters.postgres import snapshot as one_moment
     from lockstep.ledger.feed.reading import read_changes, read_snapshot
 
-    if snapshot and (from_ is not None or limit is not None):
-        raise typer.BadParameter("shows rows, and --from and --limit are of changes", param_hint="--snapshot")
-    pipeline = pipeline_of(name)
+    if snapshot and (from_ is not None or limit is not None or timeline is not None):
+        raise typer.BadParameter(
+            "shows rows, and --from, --limit and --timeline are of changes", param_hint="--snapshot"
+        )
+    pipeline = pipeline_as_run(name)
     chosen = target_with_feed(pipeline, target, f"lockstep changes {name}")
     with open_ledger() as conn, one_moment(conn, READER) as cur:
         if snapshot:
             document = read_snapshot(cur, name, chosen)
         else:
-            document = read_changes(cur, name, chosen.table, from_, LIMIT if limit is None else limit)
+            most, kept = LIMIT if limit is None else limit, None if timeline is None else str(timeline)
+            document = read_changes(cur, name, chosen.table, from_, most, kept)
     show(document, as_json, lambda: _say(document))
 
 
@@ -93,7 +104,8 @@ def _say(document: dict[str, Any]) -> None:
     if rows is not None:
         for row in rows:
             say(json.dumps(row))
-        say(f"{document['target']}: {len(rows)} rows; go on at number {document['next_number']}")
+        at = f"number {document['next_number']} of the timeline {document['timeline']}"
+        say(f"{document['target']}: {len(rows)} rows; go on at {at}")
         return
     entries = [
         [each["number"], each["seq"], each["change"], _by(each), cell(each["at"]), _shown(each)]

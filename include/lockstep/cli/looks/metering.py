@@ -11,7 +11,8 @@ import typer
 from lockstep.adapters import folders
 from lockstep.cli.output import AsJson, say, show
 from lockstep.context import systems
-from lockstep.core.errors import Refusal
+from lockstep.core.errors import BadDefinition, Refusal
+from lockstep.core.pipeline.recorded import pipeline_of_document
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.steps.inspect.scrape import Scraper
 
-LOADING = threading.Lock()  # a definition is loaded by Python's import, one at a time
+LOADING = threading.Lock()  # definitions are evaluated once, and not by each thread
 LOOPBACK = "127.0.0.1"
 Serve = Annotated[
     int | None, typer.Option(help="Answer on this port; 0 takes a free one.", min=0, max=65_535, show_default=False)
@@ -68,6 +69,15 @@ def _dags() -> dict[str, bool | None]:
     return {name: paused.get(name) for name in folders.pipeline_names()}
 
 
-def _definition(_conn: connection, name: str) -> Pipeline:
+def _definition(conn: connection, name: str) -> Pipeline:
+    """Returns the definition of the newest attempt, else the folder's, for which a process evaluates its file."""
+    from lockstep.adapters.postgres import READER, transaction
+    from lockstep.ledger.views import overview
+
+    with transaction(conn, READER) as cur:
+        document = overview.newest_definition(cur, name)
+    if document:
+        with suppress(BadDefinition):  # of another version of Lockstep
+            return pipeline_of_document(document)
     with LOADING:
         return folders.load(name).pipeline

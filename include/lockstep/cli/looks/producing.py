@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 from lockstep.adapters import folders
 from lockstep.adapters.connection.options import options_of
+from lockstep.adapters.spark_defaults import masters_in_clear
 from lockstep.cli.looks.certifying import SIGNING_KEY
 from lockstep.cli.pipelines.sharing import definitions_on_disk
 from lockstep.context import systems
 from lockstep.core.errors import Refusal
 from lockstep.core.health.production import ProductionFacts, ServerPath
 from lockstep.core.lake.catalogs import CATALOG_PREFIX
+from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.lake.lake_options import ENDPOINT
 from lockstep.core.login.mechanisms import TOKEN_URL
 from lockstep.core.pipeline.stores import STORE_PREFIX
@@ -42,7 +44,7 @@ DAGS_FOR = ("dags_for", "history_dag_for")
 
 def production_facts(report: DoctorReport, machine: MachineFacts, environ: Environ = ENVIRONMENT) -> ProductionFacts:
     """Gathers the facts that are visible from here. A server that is away is the doctor's finding."""
-    login, excess, standbys, postgres = _of_database()
+    login, excess, standbys, postgres, same_tries = _of_database()
     options, kafka = _of_kafka()
     key = environ.get(SIGNING_KEY)
     remote = environ.get("SPARK_REMOTE", "")
@@ -61,7 +63,11 @@ def production_facts(report: DoctorReport, machine: MachineFacts, environ: Envir
         others=ways_to_others(environ),
         spark_remote=bool(remote),
         spark_token=";token=" in remote or bool(environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN")),
+        spark_in_clear=masters_in_clear(environ),
         standbys=standbys,
+        lake_tables=[each.name for each in definitions_on_disk() if lake_places(each.targets)],
+        lake_keep=settings_of(environ).lake_keep,
+        same_tries=None if settings_of(environ).airflow else same_tries,
         without_approvers=without_approvers(project / "dags"),
         without_retention=[each.name for each in definitions_on_disk() if each.reject_retention is None],
         signing_key=key or None,
@@ -115,27 +121,25 @@ def locks_without_hashes(project: Path) -> list[str]:
     return found
 
 
-def _of_database() -> tuple[str, list[str] | None, int | None, ServerPath | None]:
+def _of_database() -> tuple[str, list[str] | None, int | None, ServerPath | None, str | None]:
     from lockstep.adapters.connection.dsn import way_to
     from lockstep.adapters.postgres import connect_as_is
     from lockstep.core.health.replication_findings import SYNCHRONOUS
     from lockstep.ledger.admin.facts import ledger_facts
     from lockstep.ledger.admin.replication import replication_facts
+    from lockstep.ledger.admin.same_tries import same_tries
 
     try:
         dsn = systems.dsn()
         with closing(connect_as_is(dsn, name="lockstep doctor")) as conn:
             ledger, replication = ledger_facts(conn), replication_facts(conn, dsn)
+            twice = same_tries(conn)
     except Refusal:
-        return "", None, None, None
+        return "", None, None, None, None
     hosts, mode = way_to(dsn)
     waits = sum(each.sync_state in SYNCHRONOUS for each in replication.standbys)
-    return (
-        ledger.login,
-        list(ledger.excess),
-        waits,
-        ServerPath(_far(hosts), mode or ENVIRONMENT.get("PGSSLMODE") or DEFAULT_MODE),
-    )
+    way = ServerPath(_far(hosts), mode or ENVIRONMENT.get("PGSSLMODE") or DEFAULT_MODE)
+    return ledger.login, list(ledger.excess), waits, way, twice
 
 
 def _of_kafka() -> tuple[dict[str, str], ServerPath | None]:

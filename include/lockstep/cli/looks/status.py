@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection
 
     from lockstep.adapters.kafka.broker import Broker
+    from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.ledger.views.reading import Document
 
 All = Annotated[bool, typer.Option("--all", help="Also forgotten pipelines, and those without a folder here.")]
@@ -57,13 +58,21 @@ def status_command(name: OneName = None, everything: All = False, as_json: AsJso
         kafka = broker()
         paused = paused_dags()
         shown = [each for each in names if everything or not recorded.get(each)]
-        documents = [_status_or_error(conn, kafka, each, now, paused.get(each)) for each in shown]
+        loaded = folders.load_each(shown)
+        documents = [_status_or_error(conn, kafka, each, loaded[each], now, paused.get(each)) for each in shown]
         if everything:
             documents += [status_of_ledger(conn, each, now) for each in recorded if each not in names]
     show({"pipelines": documents}, as_json, lambda: _say_each_status(documents))
 
 
-def _status_or_error(conn: connection, kafka: Broker, name: str, now: datetime, dag_paused: bool | None) -> Document:
+def _status_or_error(
+    conn: connection,
+    kafka: Broker,
+    name: str,
+    folder: PipelineFolder | Refusal,
+    now: datetime,
+    dag_paused: bool | None,
+) -> Document:
     """Returns a pipeline's status, or its error, so that one mistake does not hide the other pipelines.
 
     Raises `Unreachable`, because a system that is away concerns them all.
@@ -71,7 +80,8 @@ def _status_or_error(conn: connection, kafka: Broker, name: str, now: datetime, 
     from lockstep.steps.inspect.status import status as ask
 
     try:
-        folder = folders.load(name)
+        if isinstance(folder, Refusal):
+            raise folder
         return ask(conn, kafka, folder.pipeline, now, dag_paused=dag_paused, folder=folder)
     except Unreachable:
         raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lockstep.cli.history import pipeline_of
+from lockstep.cli.history import pipeline_as_run
 from lockstep.cli.options import LAST_OFFSET, Name, OneTopic, Partition
 from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.context.systems import open_ledger, results_elsewhere
@@ -43,7 +43,7 @@ def lineage_command(
     from lockstep.steps.lake.copy_offsets import copy_offset
     from lockstep.steps.lake.open_tables import open_tables
 
-    pipeline = pipeline_of(name)
+    pipeline = pipeline_as_run(name)
     results = results_elsewhere(pipeline)
     look = partial(results.rows_of_offset, pipeline) if results else None
     with open_ledger() as conn:
@@ -72,7 +72,7 @@ def blame_command(name: Name, key: RowKeyOption, target: TableOption = None, as_
     from lockstep.ledger.views import tracing
     from lockstep.targets.stores.warehouse import Warehouse
 
-    pipeline = pipeline_of(name)
+    pipeline = pipeline_as_run(name)
     results = results_elsewhere(pipeline) if pipeline.store else None
     with open_ledger() as conn, transaction(conn, READER) as cur:
         keyed = _keyed(pipeline, target)

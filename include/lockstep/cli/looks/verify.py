@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +11,16 @@ import typer
 from lockstep.cli.history import OfLedger, known_pipeline
 from lockstep.cli.looks import certifying
 from lockstep.cli.output import AsJson, say, say_table, show
+from lockstep.cli.progress import shown_progress
 from lockstep.context.systems import broker, configured_registry, open_ledger, results_elsewhere
 from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.proof.verification import PromiseCheck
+    from lockstep.steps.rerun.remade import Rerunner
 
 ProvedName = Annotated[
     str | None,
@@ -52,8 +58,9 @@ def verify_command(
 
     Compares the ledger with itself, and the target's coordinates with the ledger: the rows, and the batch of each. With
     --deep, reads Kafka again. Each record then has its rows or its reject, once (coordinates). The rows then hold what
-    the record decodes to (contents). Not compared: what a transform makes, and what Kafka no longer holds. The last
-    line names the compared sides. Refuses a definition that is not the ledger's. Without a folder, goes by
+    the record decodes to (contents). A transform is run again on each batch, by a local Spark, and its rows are compared.
+    Not compared: what Kafka no longer holds, and what other code has made. The last line names the compared
+    sides. Refuses a definition that is not the ledger's. Without a folder, goes by
     the ledger's definition, without --deep. With --since, only rows of batches that have committed since are looked at,
     and the ledger as a whole. With --certificate, proves that file instead: by its key alone, and with NAME
     by the ledger, too.
@@ -89,7 +96,11 @@ def verify_command(
         else:
             elsewhere = results_elsewhere(folder.pipeline)
             registry = configured_registry()
-            checks = prove(conn, broker(), folder, deep=deep, results=elsewhere, registry=registry, since=its)
+            kafka = broker()
+            with _rerunner(folder, deep=deep) as runs:
+                checks = prove(
+                    conn, kafka, folder, deep=deep, results=elsewhere, registry=registry, since=its, rerunner=runs
+                )
     ok = all(check.ok for check in checks)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
     offsets = offsets_of(checks)
@@ -122,6 +133,18 @@ def verify_command(
     show(document, as_json, for_people)
     if not ok:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _rerunner(folder: PipelineFolder, *, deep: bool) -> Iterator[Rerunner | None]:
+    """Yields what runs a transform again, and shows its progress. Yields None if there is no transform to run."""
+    if not deep or not folder.transforms:
+        yield None
+        return
+    from lockstep.dev.rerun import LocalRerunner
+
+    with shown_progress("comparing", again=f"lockstep verify {folder.pipeline.name} --deep") as tell:
+        yield LocalRerunner(broker(), folder, configured_registry(), tell)
 
 
 def _outcome(check: PromiseCheck) -> str:

@@ -24,11 +24,8 @@ def definitions_on_disk(names: Iterable[str] | None = None) -> list[Pipeline]:
 
     Leaves out broken ones, because their own check names the faults, and names that are defined elsewhere.
     """
-    found = []
-    for name in folders.pipeline_names() if names is None else names:
-        with suppress(Refusal):
-            found.append(folders.load(name).pipeline)
-    return found
+    loaded = folders.load_each(folders.pipeline_names() if names is None else names)
+    return [folder.pipeline for folder in loaded.values() if not isinstance(folder, Refusal)]
 
 
 def conflicts_of(pipelines: Sequence[Pipeline], known: Sequence[Pipeline]) -> dict[str, list[Conflict]]:

@@ -32,7 +32,8 @@ STREAM, PARTITION = "_stream", "_partition"
 class Past:
     """A committed batch to be read again. `logs` has the (cluster id, topic id) of each topic that it read.
 
-    `erasures` are the ledger's rows about erased keys of these logs, by digest.
+    `erasures` are the ledger's rows about erased keys of these logs, by digest. `code_version` is the version of Lockstep
+    that recorded its definition, where that was asked for.
     """
 
     batch_id: int
@@ -40,6 +41,7 @@ class Past:
     logs: Mapping[str, tuple[str, str]]
     ranges: tuple[StreamRange, ...]
     erasures: tuple[dict[str, Any], ...] = ()
+    code_version: str | None = None
 
     @property
     def offsets(self) -> int:

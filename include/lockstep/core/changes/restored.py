@@ -11,7 +11,9 @@ from lockstep.core.pipeline.guarantees import Delivered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from lockstep.core.feed.relaying import RelayLook
     from lockstep.core.offsets import Stream, TopicPartition
     from lockstep.core.pipeline.definition import Pipeline
 
@@ -64,12 +66,19 @@ def told_beyond(streams: Iterable[Stream], group: Mapping[TopicPartition, int]) 
     )
 
 
-def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
-    """Returns what the guarantee needs now, one sentence for each thing."""
+def needs(pipeline: Pipeline, evidence: Evidence, beside: Iterable[str] = ()) -> tuple[str, ...]:
+    """Returns what the guarantee needs now, one sentence for each thing.
+
+    `beside` are those of relays, windows and lake tables, which stand behind the rows.
+    """
     run = f"lockstep run {pipeline.name} reads these records again"
     last = run if evidence.told else f"lockstep run {pipeline.name} goes on at the ledger's positions"
     if not isinstance(pipeline.guarantee, Delivered) or pipeline.store is None:
-        return (f"rows and offsets went back together, so nothing is to be mended: {last}", *_of_feeds(pipeline))
+        return (
+            f"rows and offsets went back together, so nothing is to be mended: {last}",
+            *_of_feeds(pipeline),
+            *beside,
+        )
     said = [_of_ahead(pipeline, each, run) for each in evidence.ahead]
     said += [
         f"{_where(each)} holds results of batch {each.batch_id}, which this ledger does not know: "
@@ -82,10 +91,46 @@ def needs(pipeline: Pipeline, evidence: Evidence) -> tuple[str, ...]:
 
 def _of_feeds(pipeline: Pipeline) -> tuple[str, ...]:
     return tuple(
-        f"numbers of the feed of {target.table} are given again, so a reader by SQL that was past them begins anew: "
+        f"numbers of the feed of {target.table} are given again, in another timeline, so a reader by SQL begins anew: "
         f"lockstep changes {pipeline.name} --target {target.table} --snapshot --json"
         for target in pipeline.targets
         if target.feed is not None
+    )
+
+
+def relay_need(pipeline: str, table: str, look: RelayLook, next_number: int) -> str:
+    """Returns what a feed's topic has and the ledger does not know, with the command that leads the relay on.
+
+    Changes below both numbers are the same ones in the topic and in the ledger.
+    """
+    relay = f"lockstep relay {pipeline}"
+    if look.unknown or look.topic is None:
+        return f"what the topic of {table} has is not known ({look.unknown}): {relay} looks at it"
+    if look.blocked is None:
+        return f"{look.topic} has no change of {table} that the ledger does not know: {relay} goes on"
+    if look.cursor is None or not look.is_ahead:
+        return f"{look.blocked.reason}: {look.blocked.next_command}"
+    number = min(look.cursor, next_number)
+    return (
+        f"{look.topic} has the changes of {table} below number {look.cursor}, and the ledger those below {next_number}: "
+        f"{relay} --target {table} --restart-at {number} --reason WHY, and numbers from {number} on are sent again"
+    )
+
+
+def windows_need(pipeline: str, table: str, watermark: datetime | None) -> str:
+    """Returns which windows are shown again, and by which command."""
+    at = "before the first window" if watermark is None else f"at {watermark:%Y-%m-%dT%H:%M:%SZ}"
+    return (
+        f"the watermark of {table} is {at} again, and each _revision beyond it is given again: lockstep run {pipeline} shows "
+        f"these windows, and a reader that keeps revisions reads {table} anew"
+    )
+
+
+def lost_table_need(pipeline: str, table: str, found: str) -> str:
+    """Returns how a lake table is led on whose pointer names files that upkeep has deleted since the backup."""
+    return (
+        f"{table} cannot be read: {found}: the backup is older than LOCKSTEP_LAKE_KEEP. Put these files back from the "
+        f"versions or a backup of the store, or restore a younger backup, then lockstep restored {pipeline} --preview"
     )
 
 

@@ -27,6 +27,7 @@ MOST_KEPT_DAYS = 36_500
 SHAPES = ("row", "change")
 # The reader's own columns. A column of the table that is called so gets an underscore behind its name.
 READER_COLUMNS = ("number", "seq", "change", "kind", "batch_id", "at")
+TIMELINE_COLUMNS = (*READER_COLUMNS, "timeline")  # of the function that is given the reader's timeline
 IMAGE_COLUMNS = ("_change", "_change_set", "_ordinal_in_set")  # of the table of images, beside those of the target
 _KEEP = re.compile(r"^(\d{1,6}) (minute|hour|day|week)s?\Z", re.ASCII)
 
@@ -111,9 +112,9 @@ def feed_name(table: str) -> str:
     return table.replace(".", "_")
 
 
-def reader_name(column: str) -> str:
-    """Returns what the reader's function calls a column of the table."""
-    return f"{column}_" if column in READER_COLUMNS else column
+def reader_name(column: str, own: tuple[str, ...] = READER_COLUMNS) -> str:
+    """Returns what the reader's function calls a column of the table. `own` are the function's own columns."""
+    return f"{column}_" if column in own else column
 
 
 def feed_clash(columns: Iterable[str]) -> str | None:
@@ -122,8 +123,8 @@ def feed_clash(columns: Iterable[str]) -> str | None:
     for name in IMAGE_COLUMNS:
         if name in names:
             return f"a column {name}, which is the feed's own"
-    for name in READER_COLUMNS:
-        if {name, reader_name(name)} <= names:
+    for name in TIMELINE_COLUMNS:
+        if {name, f"{name}_"} <= names:
             return f"columns {name} and {name}_, which would both be {name}_ to readers of the feed"
     return None
 

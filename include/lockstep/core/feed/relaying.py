@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lockstep.core.planning.decisions import Blocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from lockstep.core.offsets import TopicView
 
@@ -84,14 +84,20 @@ class Relayed:
             )
         return None
 
-    def goes_on(self, cursor: int | None, newest: Callable[[], int | None]) -> int | Blocked:
+    def goes_on(
+        self,
+        cursor: int | None,
+        newest: Callable[[], int | None],
+        erased: Callable[[int], Collection[int]] = lambda _: (),
+    ) -> int | Blocked:
         """Returns the number to go on at, or why a person must decide.
 
         `cursor` is what the last transaction committed, or None if Kafka has no cursor. `newest` then reads the highest
-        number in the topic. A relay that was never used looks there, too: its ledger may be of an older state.
+        number in the topic. A relay that was never used looks there, too: its ledger may be of an older state. `erased`
+        returns the erased changes from a number on. They are not sent, so the topic may end before them.
         """
         if cursor is None:
-            return self._by_the_topic(newest())
+            return self._by_the_topic(newest(), erased)
         if cursor in {self.confirmed, self.intent}:
             return cursor
         if cursor > self.confirmed:
@@ -103,12 +109,18 @@ class Relayed:
             f"Kafka has a cursor at number {cursor}, and had acknowledged the changes below {self.confirmed}"
         )
 
-    def _by_the_topic(self, last: int | None) -> int | Blocked:
+    def _by_the_topic(self, last: int | None, erased: Callable[[int], Collection[int]]) -> int | Blocked:
         """Returns the number to go on at where Kafka has no cursor. `last` is the highest number in the topic."""
         if self.confirmed == self.began_at and (last is None or (self.is_untouched and last < self.began_at)):
             return self.began_at  # the first transaction was aborted, or there was none
-        if last is not None and last + 1 in {self.confirmed, self.intent}:
-            return last + 1
+        end = self.began_at if last is None else last + 1
+        if last is not None and end in {self.confirmed, self.intent}:
+            return end
+        begin = max(end, self.began_at)
+        unsent = erased(begin)
+        for number in (self.confirmed, self.intent):
+            if number is not None and begin < number and all(each in unsent for each in range(begin, number)):
+                return number
         found = "the topic has no change" if last is None else f"the topic ends with number {last}"
         return self.blocked(f"Kafka has no cursor any more, {found}, and the ledger knows of [0, {self.confirmed})")
 
@@ -118,3 +130,17 @@ class Relayed:
             f"{self.target}: {reason}",
             f"lockstep relay {self.pipeline} --target {self.target} --restart-at NUMBER --reason WHY",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RelayLook:
+    """A look at a relay: its cursor in Kafka, and what a person must decide. `unknown` says why neither is known.
+
+    `is_ahead` is True if the topic that was written has changes that the ledger does not know.
+    """
+
+    cursor: int | None = None
+    blocked: Blocked | None = None
+    unknown: str | None = None
+    topic: str | None = None
+    is_ahead: bool = False

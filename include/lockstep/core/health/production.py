@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from lockstep.core.lake.keeping import KEEP, KEPT
 from lockstep.core.ledger_rights import OF_A_RUN
+from lockstep.core.settings import AIRFLOW_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +36,10 @@ class Point(StrEnum):
     REGISTRY_TLS = "TLS to the registry"
     OTHERS_TLS = "TLS to other servers"
     SPARK_TOKEN = "Spark Connect token"  # noqa: S105 - the name of a point
+    SPARK_NETWORK = "Spark's own network"
     STANDBY = "standby"
+    BACKUPS = "backups of the lake"
+    AIRFLOWS = "names of Airflows"
     APPROVERS = "approvers"
     REJECTS = "retention of rejects"
     SIGNING_KEY = "signing key"
@@ -81,7 +86,11 @@ class ProductionFacts:
     others: Mapping[str, ServerPath]  # of the lake, catalogs, stores and issuers, by the setting that names each
     spark_remote: bool
     spark_token: bool
+    spark_in_clear: Sequence[str]  # masters of clusters
     standbys: int | None  # that a COMMIT waits for
+    lake_tables: Sequence[str]  # pipelines with a table in the lake of the ledger
+    lake_keep: str  # LOCKSTEP_LAKE_KEEP, or nothing
+    same_tries: str | None  # a task of a DAG run that had one try number twice, as by two Airflows
     without_approvers: Sequence[str]  # files of DAGs whose history names no approver
     without_retention: Sequence[str]  # pipelines whose rejects keep their bytes for good
     signing_key: str | None  # its file
@@ -94,7 +103,14 @@ class ProductionFacts:
 
 def unmet_points(facts: ProductionFacts) -> list[Missing]:
     """Lists the points that are not met in production."""
-    return [*_of_servers(facts), *_of_addresses(facts), *_of_roles(facts), *_of_people(facts), *_of_supplies(facts)]
+    return [
+        *_of_servers(facts),
+        *_of_recovery(facts),
+        *_of_addresses(facts),
+        *_of_roles(facts),
+        *_of_people(facts),
+        *_of_supplies(facts),
+    ]
 
 
 def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
@@ -118,9 +134,28 @@ def _of_servers(facts: ProductionFacts) -> Iterator[Missing]:
         yield Missing(
             Point.SPARK_TOKEN, found, "set SPARK_CONNECT_AUTHENTICATE_TOKEN for the server, ;token=... in SPARK_REMOTE"
         )
+    if facts.spark_in_clear:
+        found = f"{', '.join(facts.spark_in_clear)}: executors get records and logins of Kafka and Postgres in clear"
+        command = (
+            "set spark.authenticate and spark.network.crypto.enabled to true in spark-defaults.conf; docs/clusters.md"
+        )
+        yield Missing(Point.SPARK_NETWORK, found, command)
+
+
+def _of_recovery(facts: ProductionFacts) -> Iterator[Missing]:
+    """Yields what a failover, a backup or another Airflow would bring back, or would take away."""
     if facts.standbys == 0:
         found = "COMMIT waits for no standby: a lost disk, or a failover, takes committed batches back"
         yield Missing(Point.STANDBY, found, "set synchronous_standby_names; docs/operations.md, Failover")
+    if facts.lake_tables and not facts.lake_keep:
+        found = (
+            f"{KEEP} is not set: files of lake tables of {', '.join(facts.lake_tables)} go after {KEPT}, and a backup that is "
+            "older names them"
+        )
+        yield Missing(Point.BACKUPS, found, f"set {KEEP} longer than the oldest backup is kept; docs/operations.md")
+    if facts.same_tries:
+        found = f"{facts.same_tries} was two tasks: another Airflow with the same DAG, or a run that was deleted and made anew"
+        yield Missing(Point.AIRFLOWS, found, f"set {AIRFLOW_NAME} to another name for each Airflow; docs/airflow.md")
 
 
 def _of_addresses(facts: ProductionFacts) -> Iterator[Missing]:

@@ -85,7 +85,7 @@ __all__ = [
 
 # Later options with their defaults. A definition that does not use them keeps its document and hash.
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
-ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": as_plain(RecordLimits())}
+ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": RecordLimits().document()}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
 ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
@@ -228,7 +228,7 @@ class Pipeline(OfTopics):
         whole["target"] = targets[0] if len(targets) == 1 else targets
         if self.envelope and self.envelope.topic is None:
             del whole["envelope"]["topic"]
-        return _said(whole)
+        return _said(whole | {"record_limits": self.record_limits.document()})
 
 
 def _told(part: Format | Guarantee | Target | Store) -> dict[str, Any]:

@@ -7,11 +7,15 @@ from math import inf
 from typing import Any
 
 from lockstep.core.errors import BadDefinition
+from lockstep.core.records import HEADERS_UNIT
 from lockstep.core.text import as_plain
 
 MEGABYTE = 2**20
 MOST_DAYS = 36_500
 MOST_RECORD_BYTES = 512 * MEGABYTE  # the most that the JVM, Arrow and Postgres all hold in one value
+MOST_RECORD_HEADERS = 100_000  # of a record with more, librdkafka gives none
+
+TOO_MANY_HEADERS = "has {} headers; the limit is {} (record_limits.headers); key, value and headers are not kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """The limits of a record: bytes of key and value after decompression, and for a registry's schemas depth and values.
+    """The limits of a record: bytes after decompression, headers, and for a registry's schemas depth and values.
 
     `schemas` is how many schema ids the registry may refuse as unknown in one task.
     """
@@ -45,11 +49,13 @@ class RecordLimits:
     depth: int = 100
     values: int = 1_000_000
     schemas: int = 100
+    headers: int = 10_000
 
     @property
     def shown(self) -> str:
         """Says each limit, and which of them are the defaults."""
         words = {"bytes": "{} bytes", "depth": "depth {}", "values": "{} values", "schemas": "{} schemas"}
+        words["headers"] = "{} headers"
         default = RecordLimits()
         if self == default:
             return f"{', '.join(text.format(getattr(self, name)) for name, text in words.items())} (defaults)"
@@ -60,9 +66,23 @@ class RecordLimits:
         for name, value in as_plain(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
-        for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200)):
+        for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200), ("headers", MOST_RECORD_HEADERS)):
             if getattr(self, name) > most:
                 raise BadDefinition(f"record_limits.{name} is {getattr(self, name)}: {most} is the most")
+
+    def document(self) -> dict[str, Any]:
+        """Returns the limits as plain JSON. The limit of headers is left out while it has its default."""
+        whole: dict[str, Any] = as_plain(self)
+        if self.headers == RecordLimits().headers:
+            del whole["headers"]
+        return whole
+
+    def excess(self, size: int) -> str:
+        """Says which limit a record of this `_bytes` exceeds."""
+        headers, size = divmod(size, HEADERS_UNIT)
+        if headers:
+            return TOO_MANY_HEADERS.format(headers, self.headers)
+        return f"is {size} bytes after decompression; the limit is {self.bytes} (record_limits.bytes)"
 
 
 def is_number(value: Any) -> bool:

@@ -26,11 +26,13 @@ class TaskRun:
     try_number: int | None = None
     task_id: str | None = None
     map_index: int | None = None  # of a task that was made for a portion of the work
+    airflow: str | None = None  # the name of this Airflow, where several share a ledger
 
     @property
     def owner(self) -> str | None:
         """Returns the name under which a DAG run holds leases, the same for all its tasks and tries."""
-        return f"{self.dag_id} run {self.dag_run_id}" if self.dag_id else None
+        of_airflow = f" of {self.airflow}" if self.airflow else ""
+        return f"{self.dag_id} run {self.dag_run_id}{of_airflow}" if self.dag_id else None
 
 
 def go_on_command(pipeline: str, lane: str, request_id: int | None) -> str:

@@ -94,8 +94,8 @@ def too_many_rejects(rejected: int, delivered: int, max_share: float) -> bool:
 
 
 def rejects_told(rejected: int, delivered: int, max_share: float, violators: int = 0) -> str:
-    """Says that too many records were rejected, `violators` of them by an expectation."""
-    by = f" ({violators} of them by an expectation)" if violators else ""
+    """Says that too many records were rejected, `violators` of them by an expectation or an index."""
+    by = f" ({violators} of them by an expectation or an index)" if violators else ""
     found = f"{rejected} of {delivered} records were rejected{by}"
     return f"{found}, more than max_reject_share {max_share:.0%}: is the schema right?"
 

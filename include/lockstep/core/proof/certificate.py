@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-FORMAT = "lockstep-certificate-1"
+FORMAT = "lockstep-certificate-2"
+FIRST_FORMAT = "lockstep-certificate-1"  # it names no ledger, and counts no ranges
 CERTIFIED_COUNTS = ("delivered", "written", "filtered", "rejected", "rows")
 
 # A digest of contents is a sum of 64-bit hashes: whoever may write the table can find other rows with the same sum.
@@ -43,17 +44,19 @@ def digest_of(previous: str, record: str) -> str:
 
 
 def certified_statement(
-    pipeline: str, of: CertificateDocument, links: Sequence[Link], head: Head, issued_at: str
+    pipeline: str, of: CertificateDocument, links: Sequence[Link], head: Head, ledger: tuple[str, Link], issued_at: str
 ) -> CertificateDocument:
     """Builds the statement to sign. `of` names the batch, or the hour with its offsets and losses.
 
-    Links keep the name that the pipeline had then. `former_names` are those that it has no more.
+    `ledger` is the ledger's id, with the link of the same chain that names it. Links keep the name that the pipeline had
+    then. `former_names` are those that it has no more.
     """
     records = [json.loads(link.record) for link in links]
     former = sorted({record["pipeline"] for record in records} - {pipeline})
     return {
         "format": FORMAT,
         "pipeline": pipeline,
+        "ledger": {"id": ledger[0], "link": asdict(ledger[1])},
         **({"former_names": former} if former else {}),
         "of": of,
         "links": [asdict(link) for link in sorted(links)],
@@ -80,21 +83,34 @@ def mistakes(document: Mapping[str, Any]) -> Iterator[str]:
 
     Raises `KeyError`, `TypeError` or `ValueError` for a document that is no certificate.
     """
+    is_first = document["format"] == FIRST_FORMAT
+    if not is_first and document["format"] != FORMAT:
+        yield f"its format is {document['format']}, and this version reads {FIRST_FORMAT} and {FORMAT}"
     records = []
     for link in document["links"]:
         record = json.loads(link["record"])
         records.append(record)
-        if link["digest"] != digest_of(link["previous"], link["record"]):
-            yield f"link {link['number']} does not fit its record"
+        yield from _out_of_chain(link, document["head"])
         if record["pipeline"] not in {document["pipeline"], *document.get("former_names", ())}:
             yield f"link {link['number']} is of pipeline {record['pipeline']}"
-        if link["number"] > document["head"]["number"]:
-            yield f"link {link['number']} lies beyond the head, link {document['head']['number']}"
-        if link["number"] == document["head"]["number"] and link["digest"] != document["head"]["digest"]:
-            yield f"link {link['number']} is the head and has another digest"
+    if not is_first:
+        yield from _out_of_chain(document["ledger"]["link"], document["head"])
+        if json.loads(document["ledger"]["link"]["record"]).get("ledger") != document["ledger"]["id"]:
+            yield f"link {document['ledger']['link']['number']} does not name ledger {document['ledger']['id']}"
+        if document["of"]["kind"] == "batch" and document["of"]["ranges"] != len(records):
+            yield f"it holds {len(records)} links, and the batch has {document['of']['ranges']} ranges"
     if document["totals"] != _totals(records):
         yield f"the totals are {document['totals']}, the links add up to {_totals(records)}"
     yield from _not_committed(document["of"], records)
+
+
+def _out_of_chain(link: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[str]:
+    if link["digest"] != digest_of(link["previous"], link["record"]):
+        yield f"link {link['number']} does not fit its record"
+    if link["number"] > head["number"]:
+        yield f"link {link['number']} lies beyond the head, link {head['number']}"
+    if link["number"] == head["number"] and link["digest"] != head["digest"]:
+        yield f"link {link['number']} is the head and has another digest"
 
 
 def _totals(records: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -112,6 +128,8 @@ def _not_committed(of: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
         if not records:
             yield f"it holds no link of batch {of['batch']}"
         return
+    if not of["offsets"]:
+        yield "it is of an hour, and names no offsets"
     losses = [(loss["topic"], loss["partition"], loss["from_offset"], loss["until_offset"]) for loss in of["losses"]]
     for part in of["offsets"]:
         covered = [

@@ -108,7 +108,10 @@ def more_to_compare(name: str, checks: Sequence[PromiseCheck]) -> str | None:
     if not shares:
         return None
     batches = [share.batch for share in shares if share.batch is not None]
-    return f"lockstep replay {name} --batch {min(batches)}" if batches else f"lockstep archive {name}"
+    if batches:
+        return f"lockstep replay {name} --batch {min(batches)}"
+    named = [share.next_command for share in shares if share.next_command is not None]
+    return (next(filter(None, named), None) if named else f"lockstep archive {name}") or None
 
 
 def next_look(found: Iterable[Proof], deep: str) -> str | None:

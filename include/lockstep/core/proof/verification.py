@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
 ROWS_COUNTED = "rows are all there"
+NO_COMMAND = ""  # of a share: no command compares more
 MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]
@@ -22,13 +23,15 @@ Unit = Literal["rows", "segments"]
 class Share:
     """The number of a target's rows, or of the segments that they came in, that a check has compared.
 
-    `batch` is the oldest batch that another definition decoded, if that is why some were not compared.
+    `batch` is the oldest batch that another definition decoded, if that is why some were not compared. `next_command` is
+    the command that compares them, if it is neither a replay of that batch nor an archive.
     """
 
     compared: int
     of: int
     unit: Unit = "rows"
     batch: int | None = None
+    next_command: str | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -140,6 +143,10 @@ class Wrong:
     def join(self, other: Wrong) -> None:
         """Adds the errors of another check."""
         self.extend(other._named, other.count, other.batches)
+
+    def note(self, what: str) -> None:
+        """Adds a note to each error that is named."""
+        self._named = [f"{each} ({what})" for each in self._named]
 
     def check(
         self,

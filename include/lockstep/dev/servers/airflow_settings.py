@@ -127,6 +127,7 @@ def airflow_environment(folder: Path, place: AirflowPlace, port: int, log_ports:
     url = f"http://127.0.0.1:{port}"
     return {
         **AIRFLOW_SETTINGS,
+        "LOCKSTEP_PAGES": "*",  # of pipelines that the command line runs, too: it is one person's
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__DAGS_FOLDER": str(place.dags),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(place.plugins),

@@ -1,4 +1,4 @@
-"""Writes the bill of materials as CycloneDX: each installed Python package and jar with version, purl and SHA-256."""
+"""Writes the bill of materials as CycloneDX: each Python package and jar with version, purl, SHA-256 and licence."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
+from cyclonedx import spdx
+from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
@@ -21,10 +24,22 @@ from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT, DISTRIBUTION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from importlib.metadata import Distribution
+
+    from cyclonedx.model.license import License
 
 _REQUIREMENT = re.compile(r"^([\w.-]+)==([^\s\\]+)((?:\s*\\\n\s+--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE)
 _POM = re.compile(r"META-INF/maven/([^/]+)/([^/]+)/pom\.properties")
+_POM_XML = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.xml")
+_LICENCE = re.compile(r"<license>\s*<name>([^<]+)</name>")
+_BUNDLE = re.compile(r"^Bundle-License: *(.+)$", re.MULTILINE)
+_TEXT = re.compile(r"(META-INF/)?LICENSE(\.txt|\.md)?")
+HEAD = 1_000  # letters of a licence's text that say which it is
+HEADS = {"Apache-2.0": "Apache License Version 2.0", "MIT": "MIT License", "BSD-3-Clause": "BSD 3-Clause License"}
+MANIFEST = "META-INF/MANIFEST.MF"
+UNNAMED, LONGEST_LICENCE = ("", "UNKNOWN"), 60  # some packages have their licence's whole text there
+WITHOUT_WORDS = {"openlineage_sql": ["Apache-2.0"]}  # its metadata name none, and its repository does
 _FILE = re.compile(r"(.+?)-(\d.*)\.jar")
 
 
@@ -37,10 +52,10 @@ def locked_packages(checkout: Path = CHECKOUT) -> dict[tuple[str, str], list[str
 
 def packages(locked: Mapping[tuple[str, str], list[str]]) -> list[Component]:
     """Returns the installed packages. One that no lock names has no hash."""
-    installed = sorted({_key(one.name, one.version) for one in distributions()})
+    installed = {_key(one.name, one.version): licences_of_package(one) for one in distributions()}
     return [
-        _component(f"python/{name}", PackageURL("pypi", None, name, version), locked.get((name, version), []))
-        for name, version in installed
+        _component(f"python/{name}", PackageURL("pypi", None, name, version), locked.get((name, version), []), licences)
+        for (name, version), licences in sorted(installed.items())
         if name != DISTRIBUTION
     ]
 
@@ -49,13 +64,17 @@ def fetched_jars(folder: Path) -> list[Component]:
     """Returns the jars of `make jars`. Refuses a jar that is not the locked one."""
     jars.check_jars(folder)
     fetched = [jar for jar in jar_lock.read_lock() if (folder / jar.path).is_file()]
-    return [_component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256]) for jar in fetched]
+    return [
+        _component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256], licences_of_jar(folder / jar.path))
+        for jar in fetched
+    ]
 
 
 def bundled_jars(folder: Path) -> list[Component]:
     """Returns the jars that pyspark brings itself."""
     return [
-        _component(f"pyspark/{jar.name}", _origin(jar), [jar_lock.sha256(jar)]) for jar in sorted(folder.glob("*.jar"))
+        _component(f"pyspark/{jar.name}", _origin(jar), [jar_lock.sha256(jar)], licences_of_jar(jar))
+        for jar in sorted(folder.glob("*.jar"))
     ]
 
 
@@ -68,7 +87,35 @@ def write_sbom(target: Path, components: Iterable[Component]) -> None:
     JsonV1Dot6(bom).output_to_file(str(target), allow_overwrite=True, indent=1)
 
 
-def _component(ref: str, purl: PackageURL, hashes: Iterable[str]) -> Component:
+def licences_of_package(package: Distribution) -> list[str]:
+    """Returns the licences that a package names: by SPDX if it does, else its classifiers, else its own words."""
+    facts = package.metadata
+    words = next((facts[name].strip() for name in ("License-Expression", "License") if name in facts), "")
+    if words and (spdx.is_supported_id(words) or spdx.is_expression(words)):
+        return [words]
+    classifiers = [each.rpartition(" :: ")[2] for each in facts.get_all("Classifier") or () if "License ::" in each]
+    named = [words] if words not in UNNAMED and len(words) <= LONGEST_LICENCE else WITHOUT_WORDS.get(package.name, [])
+    return classifiers or named
+
+
+def licences_of_jar(jar: Path) -> list[str]:
+    """Returns the licences that a jar names: in its pom, its manifest, or the head of its licence's text."""
+    with ZipFile(jar) as opened:
+        names = opened.namelist()
+
+        def text(name: str) -> str:
+            return opened.read(name).decode(errors="replace")
+
+        poms = [name for name in names if _POM_XML.fullmatch(name)]
+        found = _LICENCE.findall(text(poms[0])) if len(poms) == 1 else []
+        if not found and MANIFEST in names:
+            found = [each.strip().strip('"') for each in _BUNDLE.findall(re.sub(r"\r?\n ", "", text(MANIFEST)))]
+        heads = [] if found else [" ".join(text(name)[:HEAD].split()) for name in names if _TEXT.fullmatch(name)]
+    found = found or [spdx_id for spdx_id, words in HEADS.items() if any(words in head for head in heads)]
+    return list(dict.fromkeys(" ".join(each.split()) for each in found if each.strip()))
+
+
+def _component(ref: str, purl: PackageURL, hashes: Iterable[str], licences: Iterable[str]) -> Component:
     return Component(
         name=purl.name,
         group=purl.namespace,
@@ -76,7 +123,14 @@ def _component(ref: str, purl: PackageURL, hashes: Iterable[str]) -> Component:
         purl=purl,
         bom_ref=ref,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in hashes],
+        licenses=_licences(list(licences)),
     )
+
+
+def _licences(names: Sequence[str]) -> list[License]:
+    if len(names) == 1:
+        return [LicenseFactory().make_from_string(names[0])]
+    return [DisjunctiveLicense(id=n) if spdx.is_supported_id(n) else DisjunctiveLicense(name=n) for n in names]
 
 
 def _origin(jar: Path) -> PackageURL:
@@ -103,10 +157,13 @@ def main() -> int:
                 f"{one.name} {one.version} is installed, and no lock names it: it is listed without a hash\n"
             )
     try:
-        write_sbom(Path(sys.argv[1]), [*found, *fetched_jars(jars.folder()), *bundled_jars(jars.pyspark_jars())])
+        found += [*fetched_jars(jars.folder()), *bundled_jars(jars.pyspark_jars())]
+        write_sbom(Path(sys.argv[1]), found)
     except Refusal as refusal:
         sys.stderr.write(f"{refusal}\n")
         return 1
+    if silent := sorted({one.name for one in found if not one.licenses}):
+        sys.stderr.write(f"{len(silent)} of {len(found)} name no licence: {', '.join(silent)}\n")
     return 0
 
 

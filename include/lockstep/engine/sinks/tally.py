@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lockstep.core.lake.files import LakeFile
 from lockstep.core.proof.accounting import Digest, ManifestLine
+from lockstep.core.records import HEADERS_UNIT
 from lockstep.engine.sinks.stretches import stream_column
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ def _by_stream(batch: pa.RecordBatch) -> tuple[list[int], list[int], list[int], 
 
 
 def _sizes(bytes_: pa.Array) -> np.ndarray[Any, Any]:
-    """Returns the true sizes of records. A hidden record's `_bytes` are below zero, the complement of its size."""
+    """Returns the true sizes of records: of a hidden record the complement, and without the count of headers."""
     sizes: np.ndarray[Any, Any] = bytes_.fill_null(0).to_numpy().astype(np.int64)
-    return np.where(sizes < 0, ~sizes, sizes)
+    return np.where(sizes < 0, ~sizes, sizes) % HEADERS_UNIT
 
 
 def _distinct(offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -72,9 +72,7 @@ class SparkEngine:
         self._folder, self._registry, self._sample = folder, registry, sample
         self._dsn, self._stager_dsn = dsn, stager_dsn
         self._kafka, self._kafka_options = kafka, kafka_options.for_java() if kafka_options else {}
-        self._reader = sample or KafkaRanges(
-            kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits.bytes
-        )
+        self._reader = sample or KafkaRanges(kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits)
         self._group, self._cancelled = "", False
         self._transforms = Transforms(folder)
 
@@ -180,7 +178,7 @@ class SparkEngine:
             return self._formed(records_given(work, self._reading(work).records))
         pipeline = self._folder.pipeline
         named = pipeline.envelope is not None and pipeline.envelope.topic is not None
-        raw = records_of(work, self._kafka, self._kafka_options, pipeline.record_limits.bytes, names_topic=named)
+        raw = records_of(work, self._kafka, self._kafka_options, pipeline.record_limits, names_topic=named)
         return self._formed(raw.coalesce(tasks) if tasks else raw)
 
     def _reading(self, work: StageWork) -> KafkaRanges:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, TypeVar
 
 from lockstep.core.login.mechanisms import TOKEN_URL
+from lockstep.core.records import HEADERS_UNIT
 from lockstep.engine.kafka_ranges import FETCH_WAIT_MS
 from lockstep.engine.short_way import RAW_SCHEMA
 from lockstep.engine.spark.rows import in_spark
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.limits import RecordLimits
     from lockstep.core.staging import StageWork
     from lockstep.engine.short_way import Read
 
@@ -26,7 +28,7 @@ MOMENT = """case when timestamp >= timestamp '1970-01-01T00:00:00Z'
     then least(timestamp, timestamp '9999-12-31T00:00:00Z') end"""
 BASE64 = "replace(base64(h.value), '\\r\\n', '')"  # Spark breaks it into lines
 # The size of a record. A record that is not too large is counted without the bytes of its headers.
-RECORD_LENGTH = "coalesce(length(key), 0) + coalesce(length(value), 0)"
+RECORD_LENGTH = "coalesce(length(key), 0L) + coalesce(length(value), 0L)"
 _PLACE = "concat(topic, '-', partition)"
 _Part = TypeVar("_Part")
 HEADER = "octet_length(h.key) + coalesce(length(h.value), 0)"
@@ -34,13 +36,13 @@ SIZE = f"{RECORD_LENGTH} + coalesce(aggregate(headers, 0, (size, h) -> size + {H
 
 
 def records_of(
-    work: StageWork, kafka: str, kafka_options: Mapping[str, str], most: int, *, names_topic: bool = False
+    work: StageWork, kafka: str, kafka_options: Mapping[str, str], limits: RecordLimits, *, names_topic: bool = False
 ) -> DataFrame:
     """Returns the ranges' records as `RAW_SCHEMA`: assigned partitions, numeric offsets, committed records only.
 
-    A record of more than `most` bytes comes without its bytes. `_bytes` is its true size. A hidden record also comes
-    without its bytes. Its `_bytes` are below zero: the complement of its size. `_topic` is null unless it is wanted, or
-    the ranges are of several topics.
+    A record past the limits comes without its bytes. `_bytes` is its true size, and tells too many headers. A hidden
+    record also comes without its bytes. Its `_bytes` are below zero: the complement of its size. `_topic` is null unless
+    it is wanted, or the ranges are of several topics.
     """
     parts = parts_by_topic(
         (i.offsets.topic_partition.topic, i.offsets.topic_partition.partition, i) for i in work.ranges
@@ -59,9 +61,10 @@ def records_of(
     }
     hidden = [f"({_place(item, named=several)}, {item.offsets.from_offset}L)" for item in work.hidden]
     place = _PLACE if several else "partition"
-    size, fits = SIZE, f"size between 0 and {most}"
+    many = f"case when array_size(headers) > {limits.headers} then array_size(headers) * {HEADERS_UNIT} else 0 end"
+    size, fits = f"{SIZE} + {many}", f"size between 0 and {limits.bytes}"
     if hidden:
-        size = f"case when ({place}, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {SIZE} end"
+        size = f"case when ({place}, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {size} end"
     streams = ", ".join(f"{_place(item, named=several)}, {item.stream_id}" for item in work.ranges)
     # As SQL: each call of a function from Python is several round trips to the JVM.
     return (

@@ -23,7 +23,8 @@ select lockstep.net_changes()
 set constraints lockstep.no_gap, lockstep.committed_whole, lockstep.withdrawn_whole, lockstep.hour_is_whole,
     lockstep.erasure_is_decided, lockstep.adopted_as_decided, lockstep.moved_as_decided, lockstep.truncated_is_empty,
     lockstep.shown_with_commit, lockstep.shown_by_commit, lockstep.offsets_with_pointer, lockstep.part_landed,
-    lockstep.given_up_by_decision, lockstep.owner_stays, lockstep.paused_by_decision immediate
+    lockstep.given_up_by_decision, lockstep.owner_stays, lockstep.paused_by_decision, lockstep.ends_by_decision,
+    lockstep.read_again immediate
 
 -- name: number_changes
 -- Each open set gets the next numbers of its feed.

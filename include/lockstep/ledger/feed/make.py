@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from psycopg2 import errors, sql
 
@@ -10,7 +10,7 @@ from lockstep.adapters.connection.roles import become
 from lockstep.adapters.postgres import OWNER, PLANNER
 from lockstep.adapters.postgres_words import first_line
 from lockstep.core.errors import BadDefinition, Refusal
-from lockstep.core.feed.feeds import SCHEMA, feed_clash, feed_name, reader_name
+from lockstep.core.feed.feeds import READER_COLUMNS, SCHEMA, TIMELINE_COLUMNS, feed_clash, feed_name, reader_name
 from lockstep.core.pipeline.targets import Send, row_key
 from lockstep.ledger.feed.changes import hold_trimming
 from lockstep.ledger.feed.filled import refuse_filled_columns
@@ -21,6 +21,8 @@ from lockstep.ledger.quoting import table_name
 from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg2.extensions import cursor
     from psycopg2.sql import Composable
 
@@ -183,7 +185,7 @@ def _refuse_lost(cur: cursor, pipeline: str, table: str) -> None:
 
 
 def _make_reader(cur: cursor, table: str, *, anew: bool = True) -> None:
-    """Makes the reader's function. One that is not made `anew` keeps its columns and its rights."""
+    """Makes the reader's functions, without and with a timeline. If not made `anew`, they keep columns and rights."""
     images = f"{SCHEMA}.{feed_name(table)}"
     parts: dict[str, Composable] = {"reader": table_name(f"{images}_from"), "images": table_name(images)}
     if anew:
@@ -193,8 +195,17 @@ def _make_reader(cur: cursor, table: str, *, anew: bool = True) -> None:
     parts |= {
         "name": sql.Literal(table),
         "columns": sql.SQL(", ").join(sql.SQL("i.{}").format(sql.Identifier(row.name)) for row in columns),
-        "typed": sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(reader_name(row.name)), sql.SQL(row.type)) for row in columns
-        ),
+        "typed": _typed(columns, READER_COLUMNS),
     }
     cur.execute(sql.SQL(Q["make_reader"]).format(**parts))
+    parts |= {
+        "columns": sql.SQL(", ").join(sql.Identifier("r", reader_name(row.name)) for row in columns),
+        "typed": _typed(columns, TIMELINE_COLUMNS),
+        "signature": sql.Literal(f"{images}_from(bigint, int)"),
+    }
+    cur.execute(sql.SQL(Q["make_timeline_reader"]).format(**parts))
+
+
+def _typed(columns: Sequence[Any], own: tuple[str, ...]) -> Composable:
+    names = ((sql.Identifier(reader_name(row.name, own)), sql.SQL(row.type)) for row in columns)
+    return sql.SQL(", ").join(sql.SQL("{} {}").format(*each) for each in names)

@@ -100,6 +100,7 @@ where i.attrelid = to_regclass(%(images)s) and i.attnum > 0 and not i.attisdropp
 
 -- name: drop_reader
 -- Its columns are those of the images, so it is made anew when they change.
+drop function if exists {reader}(bigint, int, uuid);
 drop function if exists {reader}(bigint, int)
 
 -- name: make_reader
@@ -128,5 +129,35 @@ begin
           and s.first_number + i._ordinal_in_set >= $1 and s.first_number + i._ordinal_in_set < $1 + $2
         order by 1, i._change = 'after';
 end $$;
-revoke execute on function {reader} from public;
-grant execute on function {reader} to lockstep_reader
+revoke execute on function {reader}(bigint, int) from public;
+grant execute on function {reader}(bigint, int) to lockstep_reader
+
+-- name: make_timeline_reader
+-- The same for a reader that keeps the timeline of its numbers, which is refused after a restore of the ledger. Whoever may call
+-- the function above may call this one.
+create or replace function {reader}(bigint, int, uuid)
+returns table (number bigint, seq bigint, change text, kind text, batch_id bigint, at timestamptz, timeline uuid, {typed})
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    if $3 is distinct from (select f.timeline from lockstep.feed f where f.target = {name}) then
+        raise exception 'feed_restored: the numbers of % are of the timeline %, and those of % are asked for', {name},
+            (select f.timeline from lockstep.feed f where f.target = {name}), coalesce($3::text, 'none')
+            using errcode = '22023', hint = 'After a restore of the ledger, a reader begins anew with the table as it is.';
+    end if;
+    return query
+        select r.number, r.seq, r.change, r.kind, r.batch_id, r.at,
+            (select f.timeline from lockstep.feed f where f.target = {name}), {columns}
+        from {reader}($1, $2) r;
+end $$;
+revoke execute on function {reader}(bigint, int, uuid) from public;
+do $$
+declare
+    each record;
+begin
+    for each in
+        select a.grantee::regrole as role from pg_proc p, aclexplode(p.proacl) a
+        where p.oid = {signature}::regprocedure and a.privilege_type = 'EXECUTE' and a.grantee not in (0, p.proowner)
+    loop
+        execute format('grant execute on function {reader}(bigint, int, uuid) to %s', each.role);
+    end loop;
+end $$

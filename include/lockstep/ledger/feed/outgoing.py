@@ -122,11 +122,12 @@ class Outgoing:
                     yield row
 
     def _made(self, rows: Iterable[Any]) -> Generator[FeedRecord, None, None]:
-        for (seq, kind, batch), of_set in groupby(rows, attrgetter("seq", "kind", "batch_id")):
-            its_seq, its_kind, its_batch = _header("seq", seq), _header("kind", kind), _header("batch", batch)
+        for (seq, timeline, kind, batch), of_set in groupby(rows, attrgetter("seq", "timeline", "kind", "batch_id")):
+            its_seq, its_line = _header("seq", seq), _header("timeline", timeline)
+            its_kind, its_batch = _header("kind", kind), _header("batch", batch)
             for row in of_set:
                 source = b"" if row.topic is None else f"{row.topic}-{row.partition}:{row.offset}".encode()
-                place = (NUMBER_HEADER, b"%d" % row.number), its_seq, _OPS[row.op]
+                place = (NUMBER_HEADER, b"%d" % row.number), its_seq, its_line, _OPS[row.op]
                 headers = [*place, its_kind, its_batch, (_SOURCE, source), _LAST[row.is_last]]
                 key = None if row.key is None else row.key.encode()
                 value = self._typed(row) if self.encoder else None if row.value is None else row.value.encode()

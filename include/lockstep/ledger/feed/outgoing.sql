@@ -29,7 +29,8 @@ where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
 -- name: sets
 -- The change sets of a portion, in the order of their numbers. The images of each come in theirs, by their index, and all else is
 -- looked up row by row, so the rows come in order: a sort of the whole portion would keep its sender waiting for the first.
-(select s.*, (select max(l._ordinal_in_set) from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') as last
+(select s.*, (select f.timeline::text from lockstep.feed f where f.target = s.target) as timeline,
+    (select max(l._ordinal_in_set) from {images} l where l._change_set = s.change_set_id and l._change <> 'erased') as last
 from lockstep.change_set s
 where s.target = %(target)s and s.changes > 0 and s.first_number < %(until)s
   and s.first_number >= coalesce((
@@ -53,7 +54,7 @@ left join lateral (
 
 -- name: rows
 -- Changes as rows: the row behind the change, none behind a deletion.
-select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id, s.timeline,
     case i._change when 'after' then 'update' else i._change end as op,
     t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
@@ -62,7 +63,7 @@ from {changes}
 
 -- name: documents
 -- Changes as documents: the row before and after, and where the change comes from.
-select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id, s.timeline,
     case i._change when 'after' then 'update' else i._change end as op,
     t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, {key} as key,
@@ -76,7 +77,7 @@ from {changes} {before_image}
 
 -- name: typed
 -- Changes as the texts of their columns, before and after, for an encoder that knows the columns' types.
-select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id,
+select s.first_number + i._ordinal_in_set as number, s.seq, s.kind, s.batch_id, s.timeline,
     case i._change when 'after' then 'update' else i._change end as op,
     t.topic, t.partition, {offset} as "offset", i._ordinal_in_set = s.last as is_last,
     (extract(epoch from s.at) * 1000)::bigint as at_ms, (extract(epoch from s.at) * 1000000)::bigint as at_us, {key} as key,

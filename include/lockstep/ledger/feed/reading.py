@@ -28,12 +28,20 @@ _COUNTS = ("inserted", "updated", "deleted")
 ENTRIES = {"insert": "insert", "before": "update", "delete": "delete", "erased": "erased"}
 
 
-def read_changes(cur: cursor, pipeline: str, table: str, begin: int | None, limit: int) -> Document:
+def read_changes(
+    cur: cursor, pipeline: str, table: str, begin: int | None, limit: int, timeline: str | None = None
+) -> Document:
     """Returns where the feed stands, and at most `limit` changes from the number `begin` on. Without it, the newest.
 
-    Raises `Refusal` for a number that is trimmed or not given yet.
+    Raises `Refusal` for a number that is trimmed or not given yet. Raises it, too, for a timeline that a restore has ended.
     """
     feed = require_feed(cur, pipeline, table)
+    if timeline not in {None, feed.timeline}:
+        raise Refusal(
+            f"{pipeline}: the numbers of {table} are of the timeline {feed.timeline}, those of {timeline} are asked for: the "
+            "ledger was restored, and numbers were given again",
+            next_command=f"lockstep changes {pipeline} --target {table} --snapshot",
+        )
     if begin is None:
         begin = max(feed.kept_from, feed.next_number - limit)
     if begin < feed.kept_from:
@@ -130,6 +138,7 @@ def _stands(feed: Any) -> Document:
         "kept_from": feed.kept_from,
         "next_number": feed.next_number,
         "last_seq": feed.last_seq,
+        "timeline": feed.timeline,
     }
 
 

@@ -1,6 +1,7 @@
 -- name: feed
 -- Where a feed stands; no row: the table has none.
-select target, name, key, kept_from, next_number, last_seq, keep::text as keep, opened_at from lockstep.feed
+select target, name, key, kept_from, next_number, last_seq, keep::text as keep, opened_at, timeline::text as timeline
+from lockstep.feed
 where target = %(target)s
 
 -- name: changes

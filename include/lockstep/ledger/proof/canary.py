@@ -13,7 +13,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from psycopg2.extensions import cursor
@@ -24,12 +24,13 @@ Q = queries("lockstep.ledger.proof", "canary")
 def newest_committed(cur: cursor, pipeline: str, last: int) -> list[Past]:
     """Returns the newest committed batches of the live lane with their ranges, the newest first."""
     cur.execute(Q["newest_committed"], {"pipeline": pipeline, "last": last})
-    found = every(cur)
-    cur.execute(Q["ranges"], {"batches": [row.batch_id for row in found]})
-    ranges: dict[int, list[Any]] = {}
-    for row in every(cur):
-        ranges.setdefault(row.batch_id, []).append(row)
-    return [_past(cur, pipeline, row, ranges[row.batch_id]) for row in found]
+    return _pasts(cur, pipeline, every(cur))
+
+
+def past_batches(cur: cursor, pipeline: str, batches: Collection[int]) -> list[Past]:
+    """Returns these committed batches of any lane with their ranges, the oldest first."""
+    cur.execute(Q["past_batches"], {"pipeline": pipeline, "batches": list(batches)})
+    return _pasts(cur, pipeline, every(cur))
 
 
 def number_next(cur: cursor, past: Past) -> None:
@@ -57,11 +58,19 @@ def partitions_of_streams(cur: cursor) -> dict[int, TopicPartition]:
     return {row.stream_id: TopicPartition(row.topic, row.partition) for row in every(cur)}
 
 
+def _pasts(cur: cursor, pipeline: str, found: Sequence[Any]) -> list[Past]:
+    cur.execute(Q["ranges"], {"batches": [row.batch_id for row in found]})
+    ranges: dict[int, list[Any]] = {}
+    for row in every(cur):
+        ranges.setdefault(row.batch_id, []).append(row)
+    return [_past(cur, pipeline, row, ranges[row.batch_id]) for row in found]
+
+
 def _past(cur: cursor, pipeline: str, batch: Any, ranges: list[Any]) -> Past:
     logs = {row.topic: (row.cluster_id, row.topic_id) for row in ranges}
     cur.execute(Q["erasures_of_logs"], {"pipeline": pipeline, "topic_ids": [topic_id for _, topic_id in logs.values()]})
     erasures = tuple(row._asdict() for row in every(cur))
-    return Past(batch.batch_id, batch.planned_at, logs, tuple(map(_range, ranges)), erasures)
+    return Past(batch.batch_id, batch.planned_at, logs, tuple(map(_range, ranges)), erasures, batch.code_version)
 
 
 def _range(row: Any) -> StreamRange:

@@ -1,7 +1,14 @@
 -- name: newest_committed
 -- The newest committed batches of the live lane, the newest first.
-select batch_id, planned_at from lockstep.batch
+select batch_id, planned_at, null as code_version from lockstep.batch
 where pipeline = %(pipeline)s and lane = 'live' and state = 'committed' order by batch_id desc limit %(last)s
+
+-- name: past_batches
+-- These batches, the oldest first, each with the version of Lockstep that has recorded its definition.
+select b.batch_id, b.planned_at, (
+    select max(d.code_version) from lockstep.attempt a join lockstep.definition d using (definition_hash)
+    where a.batch_id = b.batch_id and a.state = 'committed') as code_version
+from lockstep.batch b where b.pipeline = %(pipeline)s and b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id
 
 -- name: ranges
 -- What these batches have read, and of which logs.

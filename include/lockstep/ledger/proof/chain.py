@@ -1,4 +1,4 @@
-"""Links commits and decisions of a pipeline into its chain. Runs seal it, verify checks it, certificates show it."""
+"""Links commits, decisions and requests of a pipeline into its chain. Runs seal it, verify checks it, certificates show it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.proof", "chain")
 LINKS_PER_TRANSACTION = 1_000  # records that one transaction links
 BATCHES_WITHOUT_LINK = 10  # a seal that fails now and then is made up for by the next one
-CHECK = "the chain of commits and decisions holds"
+CHECK = "the chain of commits, decisions and requests holds"
 
 
 def seal_oldest(cur: cursor, pipeline: str) -> bool:
@@ -37,7 +37,7 @@ def head(cur: cursor, pipeline: str) -> Any:
 
 
 def chain_check(cur: cursor, pipeline: str) -> PromiseCheck:
-    """Checks each link against its record and its predecessor. Each commit and decision must be linked or waiting."""
+    """Checks each link against its record and its predecessor. Each record must be linked or waiting."""
     wrong = first_wrong(cur, sql.SQL(Q["links_broken"]), {"pipeline": pipeline})
     wrong.join(stuck(cur, pipeline))
     found = head(cur, pipeline)
@@ -54,6 +54,25 @@ def links_of(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[Link]:
     """Returns the links of the commits of these batches, in the order of the chain."""
     cur.execute(Q["links_of_batches"], {"pipeline": pipeline, "batches": list(batches)})
     return [Link(row.number, row.previous, row.record, row.digest) for row in every(cur)]
+
+
+def ledger_link(cur: cursor, pipeline: str) -> tuple[str, Link]:
+    """Returns the id of the ledger, and the link of the pipeline's chain that names it."""
+    cur.execute(Q["ledger_link"], {"pipeline": pipeline})
+    row = one(cur)
+    return row.ledger_id, Link(row.number, row.previous, row.record, row.digest)
+
+
+def ledger_id(cur: cursor) -> str:
+    """Returns the id that this ledger drew when it was migrated. A copy of its database has the same."""
+    cur.execute(Q["ledger_id"])
+    return str(one(cur).ledger_id)
+
+
+def ranges_of_batch(cur: cursor, batch_id: int) -> int:
+    """Returns the number of a batch's ranges. A commit of the whole batch has a link for each."""
+    cur.execute(Q["ranges_of_batch"], {"batch_id": batch_id})
+    return int(one(cur).ranges)
 
 
 def digests(cur: cursor, pipeline: str, numbers: Iterable[int]) -> dict[int, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from psycopg2 import sql
 
+from lockstep.ledger.proof.streams import streams_check
 from lockstep.ledger.proof.verify import first_wrong
 from lockstep.ledger.queries import queries
 
@@ -19,7 +20,8 @@ MEMORY_CHECKS = {"owners of its tables are recorded": "owners_missing", "pauses 
 
 
 def memory_checks(cur: cursor, pipeline: str) -> list[PromiseCheck]:
-    """Checks that owners and pauses are as the decisions say."""
-    return [
+    """Checks that owners, pauses and streams are as the decisions say."""
+    found = [
         first_wrong(cur, sql.SQL(Q[query]), {"pipeline": pipeline}).check(name) for name, query in MEMORY_CHECKS.items()
     ]
+    return [*found, streams_check(cur, pipeline)]

@@ -75,6 +75,12 @@ def newest_definition(cur: cursor, pipeline: str) -> dict[str, Any] | None:
     return row.document if row else None
 
 
+def ran_by(cur: cursor, pipelines: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """Returns the DAGs that have tried batches of each pipeline. None for one that nobody has tried a batch of."""
+    cur.execute(Q["ran_by"], {"names": list(pipelines)})
+    return {row.name: frozenset(row.dags) if row.tried else None for row in every(cur)}
+
+
 def history(cur: cursor, batch_ids: Sequence[int]) -> list[Any]:
     """Returns these batches, the newest first, with counts over all ranges. `runs` are pairs of DAG and run.
 

@@ -106,6 +106,14 @@ select max(batch_id) as batch_id from (
     select b.batch_id from lockstep.batch b join lockstep.attempt a using (batch_id)
     where b.pipeline = %(pipeline)s and b.owner = %(owner)s and a.dag_run_id = %(run_id)s and b.state = 'planned') tried
 
+-- name: ran_by
+-- The DAGs that have tried batches of each named pipeline, and if anybody has.
+select n.name, array(
+        select distinct a.dag_id from lockstep.batch b join lockstep.attempt a using (batch_id)
+        where b.pipeline = n.name and a.dag_id is not null) as dags,
+    exists (select from lockstep.batch b join lockstep.attempt a using (batch_id) where b.pipeline = n.name) as tried
+from unnest(%(names)s::text[]) n (name)
+
 -- name: newest_definition
 -- The definition of a pipeline's newest attempt.
 select d.document from lockstep.attempt a join lockstep.definition d using (definition_hash)

@@ -75,6 +75,7 @@ def _is_older(task_run: TaskRun, newest: Any) -> bool:
 
     Of two tries the later one continues, whichever came first. Otherwise they would take turns for ever.
     """
-    if task_run.dag_id is None or (newest.dag_id, newest.dag_run_id) != (task_run.dag_id, task_run.dag_run_id):
+    ours = task_run.owner, task_run.dag_id, task_run.dag_run_id  # two Airflows may have the same ids
+    if task_run.dag_id is None or (newest.owner, newest.dag_id, newest.dag_run_id) != ours:
         return False
     return bool((newest.try_number or 0) > (task_run.try_number or 0))

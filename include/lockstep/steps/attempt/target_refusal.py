@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import COMMITTER, PARTITION_ROLE
 from lockstep.adapters.postgres_errors import NotAllowed, StatementRefused, server_refusals
-from lockstep.core.errors import BadData, Refusal
+from lockstep.core.errors import BadData, Refusal, RowsRefused
 from lockstep.core.pipeline.guarantees import commit_unit
 from lockstep.core.states import CommitUnit
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Iterator[None]:
-    """Turns the database's refusal of rows into `BadData`, in one line that names table and constraint.
+    """Turns the database's refusal of rows into `RowsRefused`, in one line that names table and constraint.
 
     A right that is missing is no fault of the rows, and becomes `Refusal`.
     """
@@ -37,8 +37,11 @@ def refused_by_target(pipeline: Pipeline, attempt: AttemptId, table: str) -> Ite
             next_command=f"grant that to {role}, then lockstep run {pipeline.name}",
         ) from None
     except StatementRefused as refused:
-        raise BadData(
-            f"{pipeline.name}: batch {attempt.batch_id}: {table} refuses the rows{refused.by_constraint}: {refused.logged}",
+        first = f"; the first such record is {refused.place}" if refused.place else ""
+        why = f"refuses the rows{refused.by_constraint}: {refused.logged}{first}"
+        raise RowsRefused(
+            f"{pipeline.name}: batch {attempt.batch_id}: {table} {why}",
             next_command=f"lockstep batch {attempt.batch_id}",
             values=refused.values,
+            table=table,
         ) from None

@@ -23,6 +23,7 @@ from lockstep.ledger.staging.staged import staged_reasons, staged_totals
 from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.holding import holding_attempt
 from lockstep.steps.attempt.judge import judge_beside
+from lockstep.steps.attempt.long_keys import judge_keys
 from lockstep.steps.batch.same_log import log_starts
 from lockstep.steps.ranges.put_aside import put_aside_behind, require_left
 from lockstep.steps.windows.judge_events import judge_events
@@ -59,7 +60,7 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             require_target_rows(cur, attempt, targets, rows, rows_in_files(cur, attempt, targets), BadData)
             hidden = hidden_rows(cur, attempt)
         suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
-        suite = judge_events(at, folder.pipeline, attempt, suite)
+        suite = judge_keys(at, folder, attempt, judge_events(at, folder.pipeline, attempt, suite))
         too_many = _rejects(folder, totals, len(suite.violators))
         refusals = too_many + suite.refusals
         with transaction(at.conn, STAGER) as cur:
@@ -150,7 +151,7 @@ def _put_aside(
     if hidden:
         gone = put_aside_behind(cur, attempt, hidden, violators)
     else:
-        gone = put_aside(cur, attempt, violators, beside=folder.transform is not None)
+        gone = put_aside(cur, attempt, violators, beside=folder.quarantines and folder.transform is not None)
     after = [
         total._replace(
             written=total.written - gone[total.stream_id].records,

@@ -8,14 +8,13 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.topics import read_topics
-from lockstep.adapters.kafka.window import window_id
-from lockstep.adapters.postgres import COMMITTER, OWNER, READER, transaction
+from lockstep.adapters.postgres import COMMITTER, READER, transaction
 from lockstep.core.capture.debezium import without_mark
 from lockstep.core.changes.canary import MOST_OFFSETS, SAMPLES_PER_KIND, Compared
 from lockstep.core.errors import BadData, Refusal
 from lockstep.ledger.proof import canary as ledger
 from lockstep.steps.batch.same_log import require_same_log
-from lockstep.steps.requests.rehearse import published_for_preview, stage_and_judge
+from lockstep.steps.requests.rehearse import published_for_preview, rehearse_past
 from lockstep.targets.proof import difference
 from lockstep.targets.proof.side_by_side import carry, compared_columns, side_by_side
 
@@ -91,16 +90,13 @@ def compare(live: Side, canary: Side, past: Past, say: Callable[[str], None] = l
 
     Raises `Refusal` if a definition cannot run at all. Records or code at fault are the side's verdict.
     """
-    done, ids = {}, {topic: window_id(topic) for topic in past.logs}
+    done = {}
     for side in (live, canary):
 
         def say_of_side(step: str, called: str = side.called) -> None:
             say(f"batch {past.batch_id}, {called}: {step}")
 
-        with transaction(side.at.conn, OWNER) as cur:
-            ledger.number_next(cur, past)
-            ledger.keep_out(cur, side.folder.pipeline.name, past, ids)
-        done[side.called] = stage_and_judge(side.at, side.engine, side.folder, say_of_side)
+        done[side.called] = rehearse_past(side.at, side.engine, side.folder, past, say_of_side)
     found = Compared(past, {called: its.verdict for called, its in done.items()})
     say(f"batch {past.batch_id}: comparing")
     columns = [

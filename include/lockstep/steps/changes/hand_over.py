@@ -81,16 +81,20 @@ def hand_over(conn: connection, table: str, giver: str, receiver: Pipeline, pers
                     next_command=f"lockstep hand-over {table} --from {giver} --to {shared[0].pipeline} --reason ...",
                 )
             owners.record_owner(cur, its, Owner(receiver.name))
-        positions = _begin_where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)
+        own, given = _where_it_ended(cur, giver, receiver, is_former=bool(recorded) and is_new)
+        positions = {partition: stream.position for partition, stream in given.items()}
         detail = {
             "store": its.store,
             "target": its.name,
             "from": giver,
             "to": receiver.name,
             "positions": {str(partition): position for partition, position in positions.items()},
+            "retired": [{"stream_id": stream.stream_id, "position": stream.position} for stream in own],
         }
         for name in (giver, receiver.name):
             decisions.record(cur, name, "hand-over", person, detail)
+        if given:
+            _begin_there(cur, receiver, own, given)
     return HandedOver(its, positions)
 
 
@@ -105,30 +109,36 @@ def _refuse_a_stranger(cur: Any, table: Table, giver: str, receiver: Pipeline, r
     raise Refusal(f"{table}: {giver} cannot hand it over: {owned}", next_command=following)
 
 
-def _begin_where_it_ended(cur: Any, giver: str, receiver: Pipeline, *, is_former: bool) -> dict[int, int]:
-    """Opens the receiver's streams at the giver's positions, if it reads the same topic.
+def _where_it_ended(
+    cur: Any, giver: str, receiver: Pipeline, *, is_former: bool
+) -> tuple[tuple[Stream, ...], dict[int, Stream]]:
+    """Returns the receiver's streams that close, and by partition the streams after which it begins.
 
-    A receiver with streams keeps its positions, unless it is a former owner. The giver has read what lies below. The
-    decision keeps these positions, so that no fill reads it again.
+    Nothing, if it reads another topic. A receiver with streams keeps its positions, unless it is a former owner. The
+    giver has read what lies below. The decision keeps these positions, so that no fill reads it again.
     """
     given: list[Stream] = [s for s in open_streams(cur, giver) if s.topic_partition.topic == receiver.only_topic]
     own = open_streams(cur, receiver.name)
     if not given or (own and not is_former):
-        return {}
+        return (), {}
     newest = {stream.partition: stream for stream in given}
     for stream in own:
         if stream.log == given[0].log and stream.position >= newest.get(stream.partition, stream).position:
             newest[stream.partition] = stream
-    positions = {p: stream.position for p, stream in sorted(newest.items())}
-    if positions == {stream.partition: stream.position for stream in own}:
-        return {}
+    if {p: each.position for p, each in newest.items()} == {stream.partition: stream.position for stream in own}:
+        return (), {}
+    return own, dict(sorted(newest.items()))
+
+
+def _begin_there(cur: Any, receiver: Pipeline, own: tuple[Stream, ...], given: dict[int, Stream]) -> None:
+    """Closes the receiver's streams, and opens others after the given ones."""
     for stream in own:
         retire_stream(cur, stream.stream_id)
     close_requests_of(cur, streams=[stream.stream_id for stream in own])
-    seen = {p: Bounds(stream.position, stream.position, stream.leader_epoch) for p, stream in newest.items()}
-    log = TopicView(given[0].cluster_id, receiver.only_topic, given[0].topic_id, seen)
-    open_new_streams(cur, receiver.name, log, positions, same_log=False)
-    return positions
+    seen = {p: Bounds(stream.position, stream.position, stream.leader_epoch) for p, stream in given.items()}
+    one = next(iter(given.values()))
+    log = TopicView(one.cluster_id, receiver.only_topic, one.topic_id, seen)
+    open_new_streams(cur, receiver.name, log, {p: stream.position for p, stream in given.items()}, same_log=False)
 
 
 def hand_over_document(done: HandedOver, giver: str, receiver: str) -> dict[str, Any]:

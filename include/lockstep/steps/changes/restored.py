@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.kafka.group import mirrored, set_back_group
 from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, transaction
-from lockstep.core.changes.restored import Evidence, ahead_of, needs, told_beyond
+from lockstep.core.changes.restored import Evidence, ahead_of, needs, told_beyond, windows_need
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.pipeline.names import group_of
 from lockstep.ledger.batch.streams import open_streams
 from lockstep.ledger.changes import decisions
 from lockstep.ledger.changes import restored as ledger
+from lockstep.ledger.windows.times import read_watermark
 from lockstep.steps.changes.decisions import deciding, refuse_another_log
+from lockstep.steps.feed.look_at_relay import relay_needs
+from lockstep.steps.lake.look import lake_needs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,14 +61,24 @@ def restored(
     told = told_beyond(streams, mirrored(broker, group, [stream.topic_partition for stream in streams]))
     evidence = _evidence(conn, pipeline, streams, results, past_token, told)
     if person is None:
-        return Restored(evidence, needs(pipeline, evidence), recorded=False)
+        return Restored(evidence, needs(pipeline, evidence, _beside(conn, broker, pipeline)), recorded=False)
     with deciding(conn, pipeline.name) as cur:
         decisions.record(cur, pipeline.name, "restored", person, _detail(evidence))
         ledger.pass_over(cur, evidence)
     if told:
         with suppress(Unreachable):  # without them lag tools show too little, and nothing else is wrong
             set_back_group(broker, group, {stream.topic_partition: stream.position for stream in streams})
-    return Restored(evidence, needs(pipeline, evidence), recorded=True)
+    return Restored(evidence, needs(pipeline, evidence, _beside(conn, broker, pipeline)), recorded=True)
+
+
+def _beside(conn: connection, broker: Broker, pipeline: Pipeline) -> list[str]:
+    """Returns what relays, windows and lake tables need. A look at them changes nothing."""
+    found = relay_needs(conn, broker, pipeline)
+    if pipeline.windows:
+        with transaction(conn, READER) as cur:
+            at = read_watermark(cur, pipeline.name)
+        found += [windows_need(pipeline.name, target.table, at and at.watermark) for target in pipeline.windows]
+    return [*found, *lake_needs(conn, pipeline)]
 
 
 def _streams(conn: connection, pipeline: Pipeline) -> Sequence[Stream]:

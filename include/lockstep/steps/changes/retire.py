@@ -91,10 +91,6 @@ def retire(
                 next_command=f"lockstep status {pipeline.name}, then again",
             )
         decisions.release_claims(cur, abandoned)
-        for stream_id in ids:
-            retire_stream(cur, stream_id)
-        close_requests_of(cur, streams=of_partitions)
-        open_new_streams(cur, pipeline.name, view, starts, same_log=False)
         detail = {
             "retired": [{"stream_id": s.stream_id, "position": s.position, "why": wrong[s.stream_id]} for s in sick],
             "opened": [{"partition": p, "start_offset": begin} for p, begin in starts.items()],
@@ -102,6 +98,10 @@ def retire(
             "abandoned": abandoned,
         }
         decisions.record(cur, pipeline.name, "retire", person, detail)
+        for stream_id in ids:
+            retire_stream(cur, stream_id)
+        close_requests_of(cur, streams=of_partitions)
+        open_new_streams(cur, pipeline.name, view, starts, same_log=False)
     return Retirement(tuple((s, wrong[s.stream_id]) for s in sick), tuple(abandoned), starts)
 
 

@@ -15,6 +15,7 @@ from lockstep.core.feed.relaying import SinkLog
 from lockstep.core.planning.decisions import Blocked
 from lockstep.faults import reach
 from lockstep.ledger.feed import relays
+from lockstep.ledger.feed.blank import erased_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,9 @@ def place_of(held: HeldRelay, known: Relayed, topic: Topic) -> int | Blocked:
     if other is not None:
         return other
     held.log = log
-    number = known.goes_on(held.writer.cursor(), lambda: newest_number(held.at.broker, view))
+    number = known.goes_on(
+        held.writer.cursor(), lambda: newest_number(held.at.broker, view), lambda begin: _erased(held, begin)
+    )
     reach("relay.cursor")
     if isinstance(number, Blocked):
         return number
@@ -93,3 +96,8 @@ def place_of(held: HeldRelay, known: Relayed, topic: Topic) -> int | Blocked:
         if number != known.confirmed or known.intent is not None:
             relays.confirm_sent(cur, held.target.table, held.token, number)
     return number
+
+
+def _erased(held: HeldRelay, begin: int) -> set[int]:
+    with transaction(held.at.conn, READER) as cur:
+        return erased_numbers(cur, held.target.table, begin)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockstep.adapters.folders import load_from, pipeline_names
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.core.errors import NeedsDecision, Refusal, Unreachable
 from lockstep.core.fleet.glance import decide_at_a_glance, has_waiting, is_plain
@@ -20,7 +19,6 @@ from lockstep.steps.batch.plan import Planned, plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-    from pathlib import Path
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.fleet.glance import Known
@@ -46,17 +44,6 @@ class Looked:
         if isinstance(decision, Blocked):
             return NeedsDecision(decision.reason, next_command=decision.next_command)
         return self.refusal
-
-
-def load_each(place: Path) -> dict[str, PipelineFolder | Refusal]:
-    """Loads all pipelines of a folder, by name. A broken one is its refusal, and hides no other."""
-    found: dict[str, PipelineFolder | Refusal] = {}
-    for name in pipeline_names(place):
-        try:
-            found[name] = load_from(place / name, name)
-        except Refusal as refusal:
-            found[name] = refusal
-    return found
 
 
 def look_at_all(

@@ -1,10 +1,11 @@
-"""Looks at the lake tables of a pipeline for `doctor`."""
+"""Looks at the lake tables of a pipeline for `doctor`, and for `restored`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import READER, transaction
+from lockstep.core.changes.restored import lost_table_need
 from lockstep.core.errors import Refusal
 from lockstep.core.health.findings import Check, Judged, problem
 from lockstep.core.lake.iceberg import lake_places
@@ -37,3 +38,26 @@ def look_at_lake(conn: connection, pipeline: Pipeline) -> Judged:
             remedy = refusal.next_command or f"lockstep files {pipeline.name}"
             judged.append(problem(Check.LAKE, f"table {table}", refusal.message, why, remedy))
     return judged
+
+
+def lake_needs(conn: connection, pipeline: Pipeline) -> list[str]:
+    """Returns, of each lake table, what a restored ledger's pointer leads to and what is to be done."""
+    needs = []
+    for table in lake_places(pipeline.targets).values():
+        with transaction(conn, READER) as cur:
+            if not moves.has_pointer(cur, table):
+                continue
+            address, longest = moves.pointer(cur, pipeline.name, table), longest_attempt(cur, pipeline.name)
+        try:
+            opened = load_table(pipeline.name, table, address)
+            from lockstep.adapters.iceberg.rewrite import lake_facts  # noqa: PLC0415 - few pipelines have a lake table
+
+            lake_facts(opened, longest)  # reads the manifests, too
+        except Refusal as refusal:
+            needs.append(lost_table_need(pipeline.name, str(table), refusal.message))
+        else:
+            needs.append(
+                f"{table} is as its pointer in the ledger has it: lockstep verify {pipeline.name} --deep compares it, and "
+                "files of the lost timeline stay in the store"
+            )
+    return needs

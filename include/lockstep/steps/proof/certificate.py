@@ -35,7 +35,8 @@ def certificate_of_batch(conn: connection, pipeline: str, batch_id: int, now: da
                 f"batch {batch_id} is {found['state']}, not committed: nothing can be certified",
                 next_command=f"lockstep batch {batch_id}",
             )
-        return _certificate(cur, pipeline, {"kind": "batch", "batch": batch_id}, [batch_id], now)
+        of = {"kind": "batch", "batch": batch_id, "ranges": chain.ranges_of_batch(cur, batch_id)}
+        return _certificate(cur, pipeline, of, [batch_id], now)
 
 
 def of_hour(conn: connection, pipeline: str, begin: datetime, now: datetime) -> CertificateDocument:
@@ -64,6 +65,9 @@ def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str
     with snapshot(conn, READER) as cur:
         found = chain.digests(cur, document["pipeline"], told)
         wrong = chain.chain_check(cur, document["pipeline"])
+        here = chain.ledger_id(cur)
+    if (its := document.get("ledger", {}).get("id", here)) != here:
+        yield f"it is of ledger {its}, and this is ledger {here}"
     for number in sorted(told):
         if number not in found:
             yield f"link {number} is not in the ledger"
@@ -84,7 +88,8 @@ def _certificate(
         )
     head = chain.head(cur, pipeline)
     links = chain.links_of(cur, pipeline, batches)
-    return certified_statement(pipeline, of, links, Head(head.number, head.digest), _text(now))
+    ledger = chain.ledger_link(cur, pipeline)
+    return certified_statement(pipeline, of, links, Head(head.number, head.digest), ledger, _text(now))
 
 
 def _text(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from lockstep.adapters.kafka.topics import read_topics
 from lockstep.adapters.postgres import READER, snapshot, transaction
 from lockstep.core.errors import Refusal
 from lockstep.core.lake.iceberg import Iceberg
-from lockstep.core.pipeline.definition import Accumulate, Append, History, Upsert, Windows
+from lockstep.core.pipeline.definition import History
 from lockstep.core.pipeline.guarantees import Delivered
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.proof.verification import PromiseCheck, Wrong
@@ -28,24 +29,19 @@ from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.committed import changed_since_commit
 from lockstep.steps.lake.copy_tables import copy_tables
-from lockstep.steps.proof.verify_append import appended
-from lockstep.steps.proof.verify_given_up import lost_check
+from lockstep.steps.proof.verify_given_up import begin_check, lost_check
 from lockstep.steps.proof.verify_log import Log, decoded_alike
 from lockstep.steps.proof.verify_moves import look_at_moves, move_checks, stream_left_out
 from lockstep.steps.proof.verify_owners import new_owners, of_owners
 from lockstep.steps.proof.verify_results import of_results
 from lockstep.steps.proof.verify_topic import look_at_topics, topic_checks
-from lockstep.steps.proof.verify_totals import recomputed
-from lockstep.steps.proof.verify_upsert import upserted
-from lockstep.steps.proof.verify_windows import recounted
+from lockstep.steps.rerun.by_log import checks_by_log
+from lockstep.steps.rerun.remade import open_remade, run_again
 from lockstep.targets.proof.by_ledger import checks_by_ledger
 from lockstep.targets.rows import found_by_index
 from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from psycopg2.extensions import connection, cursor
 
     from lockstep.adapters.kafka.broker import Broker
@@ -54,10 +50,11 @@ if TYPE_CHECKING:
     from lockstep.core.planning.bounds import Bound
     from lockstep.core.proof.verification import BatchesSince
     from lockstep.core.registry import Registry
+    from lockstep.steps.rerun.remade import Rerunner
     from lockstep.targets.stores.delivery import Results
 
 
-def verify(
+def verify(  # noqa: PLR0913 - each is a system, or says how far to look
     conn: connection,
     broker: Broker,
     folder: PipelineFolder,
@@ -66,11 +63,13 @@ def verify(
     results: Results | None = None,
     registry: Registry | None = None,
     since: BatchesSince | None = None,
+    rerunner: Rerunner | None = None,
 ) -> list[PromiseCheck]:
     """Returns every check with its outcome. With a `since`, only rows of batches that have committed since are looked at.
 
     `deep` reads the covered offsets again with a consumer that shares nothing with Spark. `results` is the place of
-    results that move apart from the offsets. Raises `Refusal` for a definition that is not the ledger's, and for a
+    results that move apart from the offsets. `rerunner` runs a transform again, whose rows are not compared without it.
+    Raises `Refusal` for a definition that is not the ledger's, and for a
     target that is not there.
     """
     view = read_topics(broker, folder.pipeline) if deep else None
@@ -100,12 +99,17 @@ def verify(
             for s in here
             if (begin := until[s.stream_id]) is not None
         ]
-        checks.append(lost_check(cur, view, streams))
-        for one in pipeline.each():
-            log = Log(conn, cur, broker, folder, one, view, alike, registry, results, since)
-            checks += [
-                replace(c, name=ledger.check_name(pipeline, one.first, c.name)) for c in _of_log(log, streams, ever)
+        checks += [lost_check(cur, view, streams), begin_check(cur, broker, pipeline, view, streams)]
+        with ExitStack() as stack:
+            remade = None
+            if folder.transforms:
+                remade = stack.enter_context(open_remade(folder, None if results else rerunner))
+                run_again(cur, remade, view, streams, alike, since)
+            logs = [
+                Log(conn, cur, broker, folder, one, view, alike, registry, results, since, remade, place)
+                for place, one in enumerate(pipeline.each())
             ]
+            checks += checks_by_log(pipeline, logs, streams, ever)
         require_still_same(broker, view, (s.topic for s in streams), f"lockstep verify {pipeline.name} --deep")
         return checks
 
@@ -215,26 +219,6 @@ def _guards(cur: cursor) -> PromiseCheck:
         if not each.is_harmless:
             wrong.add(f"{each}; next: {each.remedy}")
     return wrong.check("the ledger's guards are as migrated")
-
-
-def _of_log(log: Log, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
-    target = log.pipeline.first
-    if log.since and isinstance(target, Upsert | Windows):
-        why = (
-            "an earlier or a later batch may hold a key's newest record, or a part of a window: verify without --since"
-        )
-        name = f"rows of {target.table} by the log"
-        return [PromiseCheck(name, ok=True, detail="not looked at", target=target.table, left_out=why)]
-    match target:
-        case Append():
-            return appended(log, streams)
-        case Upsert() as target:
-            deletes = target in log.folder.pipeline.tombstone_targets
-            return upserted(log, target, streams, takes_tombstones=deletes)
-        case Accumulate() as target:
-            return recomputed(log, target, streams, ever)
-        case Windows() as target:
-            return recounted(log, target, streams, ever)
 
 
 def _require_definition(cur: cursor, pipeline: Pipeline, *, elsewhere: bool) -> None:

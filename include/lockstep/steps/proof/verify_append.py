@@ -21,6 +21,7 @@ from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.proof.given_up import counts_of_streams
 from lockstep.ledger.proof.verify_erased import erased_offsets
 from lockstep.steps.proof.verify_results import reading
+from lockstep.steps.rerun.appended import RemadeContents
 from lockstep.targets.proof.decoded import Decoded, may_change_rows
 from lockstep.targets.proof.versioned import other_moments
 from lockstep.targets.stores.warehouse import Warehouse
@@ -59,7 +60,7 @@ def _rows_there(log: Log) -> int:
     return sum(segment.rows for segment in recorded if among is None or segment.batch_id in among)
 
 
-def _stream(log: Log, stream: Any, contents: _Contents, offsets: OffsetCounts | None) -> PromiseCheck:
+def _stream(log: Log, stream: Any, contents: _Contents | RemadeContents, offsets: OffsetCounts | None) -> PromiseCheck:
     """Merges Kafka's visible records with the target's rows and rejects in offset order, and compares them."""
     is_whole = offsets is None or offsets.is_whole
     name = f"{stream.topic}-{stream.partition}: {'every record exactly once' if is_whole else offsets}"
@@ -164,16 +165,20 @@ class _Found:
             wrong.add(f"batch {batch}: the log has {len(self.offsets)} records in {where}, not those delivered")
 
 
-def _contents(log: Log, stack: ExitStack) -> _Contents:
+def _contents(log: Log, stack: ExitStack) -> _Contents | RemadeContents:
     pipeline = log.pipeline
     if log.undecodable:
         return _Contents(log, None, log.undecodable)
     if log.results and not isinstance(log.results, Warehouse):
         return _Contents(log, None, "results are files")
     cur = stack.enter_context(reading(log.results)) if log.results else log.cur
-    require_columns(cur, pipeline, pipeline.columns)
+    require_columns(cur, pipeline, log.columns)
     if may_change_rows(cur, pipeline.first.table):
         return _Contents(log, None, f"a trigger or a rule of {pipeline.first.table} may change rows")
+    if log.remade:
+        made_again = RemadeContents(log, log.remade)
+        stack.callback(made_again.drop)
+        return made_again
     has_deletions = isinstance(pipeline.first, History)
     decoded = Decoded(cur, pipeline.first.table, pipeline.columns, has_deletions=has_deletions)
     stack.callback(decoded.drop)
@@ -228,6 +233,7 @@ class _Contents:
                 detail=f"not compared: {self._why_not}",
                 target=table,
                 left_out=self._why_not,
+                share=self._log.none_of(there),
             )
         left = []
         if self._others:

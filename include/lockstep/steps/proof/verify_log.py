@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from lockstep.adapters.kafka.reading import record_headers, size_of
 from lockstep.core.errors import UnreadableHeaders
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.proof.verification import Share
+from lockstep.core.proof.verification import NO_COMMAND, Share
 from lockstep.formats.second_reading import RereadRecord, SecondReading, undecodable
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.inspect.archived_records import archived_messages
+from lockstep.steps.rerun.remade import NO_SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,13 +22,18 @@ if TYPE_CHECKING:
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.offsets import Bounds, LogView
+    from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.proof.verification import BatchesSince, Segment
+    from lockstep.core.proof.verification import BatchesSince, Segment, Unit
     from lockstep.core.registry import Registry
+    from lockstep.steps.rerun.remade import Remade
     from lockstep.targets.stores.delivery import Results
 
 DECODING = ("format", "envelope", "transform", "decode")  # the parts of a definition that turn bytes into values
+# The other parts, and those of a target, that make rows or rejects of what a transform gives.
+REMAKING = ("expectations", "on_violation", "event_time", "record_limits")
+OF_TARGET = ("transform", "key", "order_by")
 CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first, because so much is in memory at once
 
 
@@ -37,7 +43,7 @@ class Log:
 
     `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
     decode as today's does. `results` is the place of results that move apart from the offsets. With a `since`, those
-    batches alone are looked at.
+    batches alone are looked at. `remade` is what a transform makes again, and `place` that of the target in the definition.
     """
 
     conn: connection
@@ -50,6 +56,13 @@ class Log:
     registry: Registry | None = None
     results: Results | None = None
     since: BatchesSince | None = None
+    remade: Remade | None = None
+    place: int = 0
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns that reach the target, with a transform those that it makes."""
+        return self.remade.columns[self.place] if self.remade else self.pipeline.columns
 
     def segments(self, stream: Any, target: Target | None = None) -> list[Segment]:
         """Returns the segments of a stream to look at, in order. Counts are those of one target of several."""
@@ -64,9 +77,19 @@ class Log:
         of = sum(len(self.segments(stream)) for stream in ever)
         return Share(compared, of, "segments", min(others, default=None))
 
+    def none_of(self, rows: int, unit: Unit = "rows") -> Share | None:
+        """Returns the share of a check that a transform keeps from comparing anything."""
+        if self.remade is None:
+            return None
+        if self.results:
+            return Share(0, rows, unit, next_command=NO_COMMAND)
+        return Share(0, rows, unit, self.remade.oldest_other, self.remade.next_command)
+
     @property
     def undecodable(self) -> str | None:
         """Returns why contents cannot be compared at all, or None if they can."""
+        if self.remade is not None:
+            return f"{NO_SPARK}, and they are in another store" if self.results else self.remade.why_not
         return undecodable(self.folder, self.registry)
 
     def reading(self) -> SecondReading:
@@ -122,10 +145,20 @@ def _record(message: Any, most: int) -> RereadRecord:
 
 
 def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the definitions that decode a record as today's does."""
+    """Returns the definitions that decode a record as today's does, and those that make the same rows of it."""
     today = json.loads(json.dumps(folder.document()))
+    wanted = _parts_of(today, makes_rows=folder.transforms)
     return frozenset(
-        name
-        for name, document in definitions.items()
-        if all(document.get(part) == today.get(part) for part in DECODING)
+        name for name, document in definitions.items() if _parts_of(document, makes_rows=folder.transforms) == wanted
     )
+
+
+def _parts_of(document: Mapping[str, Any], *, makes_rows: bool) -> list[Any]:
+    """Returns the parts of a definition that decode a record, and those that make it rows or a reject."""
+    parts = [document.get(part) for part in DECODING]
+    if makes_rows:
+        told = document.get("target")
+        targets = told if isinstance(told, list) else [told or {}]
+        parts += [document.get(part) for part in REMAKING]
+        parts += [each.get(part) for each in targets for part in OF_TARGET]
+    return parts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation, localcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.pipeline.targets import Count, Max, Sum
@@ -11,6 +13,7 @@ from lockstep.core.proof.verification import EXACT_KEYS, PromiseCheck, Wrong
 from lockstep.formats.second_reading import ROW, UNKNOWN
 from lockstep.ledger.proof import verify as ledger
 from lockstep.ledger.staging.suppression import erased_columns, erased_places
+from lockstep.steps.rerun.again import RowsAgain
 from lockstep.targets.proof.accumulated import Contribution, contributions
 
 if TYPE_CHECKING:
@@ -33,16 +36,18 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any], ever: Seque
 
     Compares counts, and the totals of whole numbers and decimals. `ever` are all streams, also of logs that are gone.
     """
-    types = {column.name: column.type for column in log.pipeline.columns}
+    types = {column.name: column.type for column in (log.pipeline.columns if log.undecodable else log.columns)}
     if why := log.undecodable or _odd_key(target, types):
         told = f"not provable from Kafka: {why}"
+        none = log.none_of(log.share_of(ever, 0, ()).of, "segments")
         return [
-            PromiseCheck(name, ok=True, detail=told, target=target.table, left_out=why)
+            PromiseCheck(name, ok=True, detail=told, target=target.table, left_out=why, share=none)
             for name in (KEYS_COUNT_RECORDS, TOTALS_MATCH_RECORDS)
         ]
     totals = [total for total in target.totals if _is_provable(total, types)]
     needed = {*target.key, *(total.of for total in totals if total.of)}
-    reading = log.reading()
+    again = RowsAgain(log, log.remade) if log.remade else None
+    rows_of = again.rows if again else partial(_rows, log, log.reading())
     erased = [column for column in erased_columns(log.cur, log.pipeline.name) if column.column_name in target.key]
     miscounted, changed, segments, records = Wrong(), Wrong(), 0, 0
     older = unsure = 0
@@ -52,17 +57,22 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any], ever: Seque
             if not log.holds(stream, segment):
                 older += 1
                 continue
+            if again and not again.left.may_compare(segment):
+                continue
             if segment.definition not in log.alike:
                 others.append(segment.batch_id)
                 continue
-            rows = _without_erased(log, erased, stream, _rows(log, reading, stream, segment))
+            rows = _without_erased(log, erased, stream, rows_of(stream, segment))
             if any(f",{name}," in (row["Unsure"] or "") for row in rows for name in needed):
                 unsure += 1
                 continue
             kept = contributions(log.cur, target, segment.batch_id, stream.stream_id)
             where = f"{stream.topic}-{stream.partition} [{segment.from_offset}, {segment.until_offset})"
             read = _added_up(rows, target, totals)
-            _compare(where, segment.batch_id, read, kept, totals, (miscounted, changed))
+            pair = (Wrong(), Wrong()) if again else (miscounted, changed)
+            _compare(where, segment.batch_id, read, kept, totals, pair)
+            if again and not again.left.are_settled(segment, zip(pair, (miscounted, changed), strict=True)):
+                continue
             segments, records = segments + 1, records + len(rows)
     left = [f"total {total.name}" for total in target.totals if total not in totals]
     left += [f"{older} segments that the log no longer holds"] if older else []
@@ -74,6 +84,10 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any], ever: Seque
     )
     told = f"{records} records of {segments} segments"
     share = log.share_of(ever, segments, others)
+    if again:
+        again.drop()
+        left += again.left.texts
+        share = replace(share, batch=again.left.oldest, next_command=again.left.next_command)
     out = "; ".join(left)
     return [
         wrong.check(name, side, target.table, "log", told=told, left_out=out, share=share)

@@ -44,10 +44,11 @@ def recounted(log: Log, target: Windows, streams: Sequence[Any], ever: Sequence[
     `ever` are all streams, also of logs that are gone.
     """
     event_time = log.pipeline.event_time
-    if event_time is None or log.undecodable:
-        why = log.undecodable or "the pipeline has no event time"
+    if event_time is None or log.undecodable or log.remade:
+        why = log.undecodable or ("a transform makes their rows" if log.remade else "the pipeline has no event time")
         told = f"not provable from Kafka: {why}"
-        return [PromiseCheck(name, ok=True, detail=told, target=target.table, left_out=why) for name in NAMES]
+        none = log.none_of(log.share_of(ever, 0, ()).of, "segments")
+        return [PromiseCheck(n, ok=True, detail=told, target=target.table, left_out=why, share=none) for n in NAMES]
     recount = Recount(log.cur, target, event_time, log.pipeline.columns)
     reread = _Reread(log, target, event_time, recount)
     for stream in streams:

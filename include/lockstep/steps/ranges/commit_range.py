@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, transaction
+from lockstep.adapters.postgres_errors import best_effort
 from lockstep.core.engine import RangeOutcome
-from lockstep.core.errors import BadData, CoverageMoved, LockTimeout
+from lockstep.core.errors import BadData, CoverageMoved, LockTimeout, RowsRefused
 from lockstep.core.pipeline.definition import Append
 from lockstep.core.pipeline.formats import is_marked
 from lockstep.core.proof.accounting import rejects_told, suppressed, too_many_rejects
@@ -17,6 +18,7 @@ from lockstep.ledger.batch import ranges
 from lockstep.ledger.staging.contents import Digests
 from lockstep.ledger.staging.staged import reasons_within
 from lockstep.ledger.staging.suppression import suppress_range
+from lockstep.steps.attempt.refused_record import copied_row_named, first_of_range, with_record
 from lockstep.steps.batch.commit import COMMIT_TRIES
 from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
 from lockstep.steps.batch.same_log import began_in_log, require_same_log, require_whole, view_of_topics
@@ -102,12 +104,23 @@ class RangeCommits:
                     if again == COMMIT_TRIES - 1:
                         raise
         except BadData as error:
+            error = self._with_record(error, item)
             return RangeOutcome(
                 item.stream_id, RangeEnd.REFUSED, "\n".join(filter(None, (error.message, error.values)))
             )
         except CoverageMoved as error:
             return RangeOutcome(item.stream_id, RangeEnd.MOVED, error.message)
         raise AssertionError(item)
+
+    def _with_record(self, error: BadData, item: StreamRange) -> BadData:
+        """Names the first refused record, if the rows were copied into a table of their own."""
+        task, found = self._task, None
+        if not isinstance(error, RowsRefused) or item.stream_id not in self._copied:
+            return error
+        with best_effort(), transaction(self._conn, PARTITION_ROLE) as cur:
+            found = first_of_range(cur, task.pipeline, task.attempt, task.lane, item.stream_id)
+            self._conn.rollback()
+        return with_record(error, task.pipeline, found, task.lane) if found else error
 
     def _commit(
         self, item: StreamRange, line: ManifestLine, rows: Pieces | None, starts: tuple[int, int]
@@ -178,7 +191,8 @@ class RangeCommits:
         copied = 0
         for number, piece in enumerate(pieces):
             reach("range.copy_mid" if number else "range.before_copy")
-            copied += copy(cur, self._task.pipeline.first, self.straight, item, piece)
+            with copied_row_named(item, self.straight, piece):
+                copied += copy(cur, self._task.pipeline.first, self.straight, item, piece)
         return copied
 
     def _log_starts(self, item: StreamRange) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.kafka.window import window_id
 from lockstep.adapters.postgres import COMMITTER, OWNER, transaction
 from lockstep.adapters.processes import this_owner
 from lockstep.core.changes.tried import Reject, Tried, changes_by_key, rows_of_table, verdict_of
@@ -21,6 +22,7 @@ from lockstep.core.planning.decisions import Caller, Start
 from lockstep.core.records import RESERVED_COLUMNS, TARGET_COORDINATES, UNAVAILABLE
 from lockstep.core.states import CommitUnit, Lane
 from lockstep.ledger.migrate import migrate_target
+from lockstep.ledger.proof import canary
 from lockstep.ledger.staging.contents import require_staged
 from lockstep.steps.batch.commit import commit, publish_rows
 from lockstep.steps.batch.plan import plan
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from psycopg2.extensions import cursor
 
+    from lockstep.core.changes.canary import Past
     from lockstep.core.changes.tried import Verdict
     from lockstep.core.engine import Engine
     from lockstep.core.pipeline.columns import Column
@@ -118,6 +121,19 @@ def stage_and_judge(
     with transaction(at.conn, OWNER) as cur:
         kept = rehearsed.verdict(cur, attempt)
     return Rehearsed(folder, count, attempt, kept, errors)
+
+
+def rehearse_past(
+    at: Context, engine: Engine, folder: PipelineFolder, past: Past, say: Callable[[str], None] = lambda _: None
+) -> Rehearsed:
+    """Stages and judges a committed batch again, under its own number, on a ledger that is thrown away.
+
+    Raises `Refusal` if the definition cannot run at all.
+    """
+    with transaction(at.conn, OWNER) as cur:
+        canary.number_next(cur, past)
+        canary.keep_out(cur, folder.pipeline.name, past, {topic: window_id(topic) for topic in past.logs})
+    return stage_and_judge(at, engine, folder, say)
 
 
 def without_lake(folder: PipelineFolder) -> PipelineFolder:

@@ -17,7 +17,7 @@ from lockstep.core.pipeline.limits import MEGABYTE
 from lockstep.engine.archive_file import FileWriter, hashed
 from lockstep.engine.archived_ranges import ArchivedRanges
 from lockstep.engine.kafka_ranges import KafkaRanges
-from lockstep.engine.kafka_raw import ANY_SIZE, log_place
+from lockstep.engine.kafka_raw import log_place
 from lockstep.faults import reach
 from lockstep.ledger.batch import archived as ledger
 from lockstep.steps.changes.decisions import deciding
@@ -56,7 +56,7 @@ def copy_stretch(
 
     A record that Kafka's client cannot read parts two files. It is added to `unreadable`.
     """
-    reader = KafkaRanges(at.broker.bootstrap, at.broker.options, ANY_SIZE)
+    reader = KafkaRanges(at.broker.bootstrap, at.broker.options, limits=None)
     held = (held for held, _, _ in reader.messages([item], go_on))
     messages = (message for part in held for message in part[log_place(item)])
     at_offset, until = item.offsets.from_offset, item.offsets.until_offset

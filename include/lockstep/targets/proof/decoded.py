@@ -76,7 +76,7 @@ class Decoded:
     def changed(self, stream: Any, segment: Segment, from_offset: int, until_offset: int, wrong: Wrong) -> None:
         """Adds the batch's rows of these offsets that differ from the chunk's records. A history has rows of deletions."""
         where = f"{stream.topic}-{stream.partition}"
-        differences, is_different = _differences(self.types, {name: f"::{type_}" for name, type_ in self.types.items()})
+        differences, is_different = differing(self.types, {name: f"::{type_}" for name, type_ in self.types.items()})
         statement = sql.SQL(Q["changed_rows"]).format(
             target=table_name(self._table),
             differences=differences,
@@ -165,7 +165,7 @@ class Newest:
 
     def changed(self, wrong: Wrong) -> list[tuple[int, int]]:
         """Adds the keys whose row has other values than its record. Returns their records."""
-        differences, is_different = _differences(self._types, dict.fromkeys(self._types, ""))
+        differences, is_different = differing(self._types, dict.fromkeys(self._types, ""))
         statement = self._made(
             "changed_keys",
             same_key=each_name("t.{0} = e.{0}", self._target.key, " and "),
@@ -210,7 +210,7 @@ def castable(table: str) -> Iterator[None]:
         ) from None
 
 
-def _differences(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.Composable, sql.Composable]:
+def differing(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.Composable, sql.Composable]:
     """Returns two pieces of SQL: one describes each differing column, and one is true if any differs.
 
     Unsure columns never differ.

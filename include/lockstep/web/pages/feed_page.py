@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException
 
 from lockstep.core.errors import Refusal
+from lockstep.core.feed.relaying import RelayLook
 from lockstep.core.pipeline.names import pipeline_of_dag
 from lockstep.ledger.feed import reading
 from lockstep.ledger.feed.outgoing import Outgoing
 from lockstep.ledger.views import overview
-from lockstep.steps.feed.look_at_relay import RelayLook, look_at_relay
+from lockstep.steps.feed.look_at_relay import look_at_relay
 from lockstep.web.pictures.feed_bars import numbers_line, set_bars
 from lockstep.web.place import (
     ASKING,

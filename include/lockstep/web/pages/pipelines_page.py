@@ -14,6 +14,7 @@ from lockstep.steps.inspect.status import known_of
 from lockstep.web.dags import known_dags
 from lockstep.web.place import reading_ledger, remembered_rejects, statuses, waits
 from lockstep.web.render import page
+from lockstep.web.rights import shown_pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -71,6 +72,7 @@ def pipelines_page(dag_ids: Collection[str], shown: Shown) -> str:
     """
     # A reader may be let to a pipeline by either of its DAGs; the live one has its name and comes first.
     doors = {pipeline_of_dag(dag_id): dag_id for dag_id in sorted(dag_ids, reverse=True)}
+    doors = {name: doors[name] for name in shown_pipelines(doors, dag_ids)}
     dags = known_dags(doors)
     with reading_ledger() as cur:
         found = [row for row in overview.pipelines(cur, sorted(doors)) if not row.forgotten]
