@@ -105,6 +105,7 @@ class Storm:
         self.truncations = 1  # of 40 things that happen, where they are switched on
         # The function that swaps the ledger's database, if wanted. Only a superuser may.
         self.timeline = Timeline(superuser, world.dsn) if superuser and "timeline" in FAULTS else None
+        self.positions_kept: dict[int, int] = {}
 
     def rage(self, commits: int, until: float = float("inf"), look_every: int = 60) -> Figures:
         """Rages until so many committed batches were struck, until a moment of the monotonic clock, or a violation."""
@@ -139,7 +140,7 @@ class Storm:
             case 0:
                 log.close_transactions(partition)
             case 1:
-                log.compact(partition, self.world.positions().get(partition, 0))
+                self._compaction(partition)
             case 2:
                 self._retention(partition, self.world.positions().get(partition, 0) + rng.choice([-10, 0, 3]))
             case 3 if len(log.parts) < 6:
@@ -152,6 +153,14 @@ class Storm:
             self.world.leases_run_out()
         if rng.random() < 0.1:
             self.world.factor = rng.randint(1, 9)
+
+    def _compaction(self, partition: int) -> None:
+        """Compacts what nobody has read yet, in today's ledger and in the copy that a swap would bring back.
+
+        Where the log was cut below the copy's position, no record would be left to detect the cut (docs/traps.md, K31).
+        """
+        read = max(positions.get(partition, 0) for positions in (self.world.positions(), self.positions_kept))
+        self.world.log.compact(partition, read)
 
     def _retention(self, partition: int, until: int) -> None:
         """Trims the log, but not past a cut that no plan has seen.
@@ -229,6 +238,7 @@ class Storm:
         found = stuck + world.violations(rest=True, least=least) + world.drained()
         self.figures.violations += found + world.violations(rest=False)
         if self.timeline:
+            self.positions_kept = world.positions()
             world.close()
             self.timeline.keep()
 

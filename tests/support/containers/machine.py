@@ -126,6 +126,7 @@ class Machine:
         self.containers: list[Container] = []
         self._lock = threading.Lock()
         self._wait_for_namespace(self._holder, Path("/proc/self/ns/net").readlink())
+        self._wait_until_root(self._holder)
         self._network(
             "ip link set lo up && ip link add br0 type bridge && ip link set br0 up &&"
             f" ip address add {NETWORK}.1/24 dev br0"
@@ -195,6 +196,15 @@ class Machine:
     def _network(self, script: str) -> None:
         done = subprocess.run([*self._enter(), "sh", "-c", script], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+    @staticmethod
+    def _wait_until_root(process: subprocess.Popen[bytes]) -> None:
+        """Waits until the process's users are mapped. Whoever enters before that has no rights once it calls a program."""
+        until = time.monotonic() + PATIENCE
+        while not Path(f"/proc/{process.pid}/uid_map").read_text().strip():
+            assert process.poll() is None, "the network's holder ended before it began"
+            assert time.monotonic() < until, f"no users within {PATIENCE:.0f} s"
+            time.sleep(0.01)
 
     @staticmethod
     def _wait_for_namespace(process: subprocess.Popen[bytes], *others: Path) -> None:
