@@ -197,7 +197,9 @@ def path_of(arguments):
 
 def test_a_bad_call_with_json_is_one_document(shop):
     for code, arguments, _ in CALLS[::10]:
+        if arguments[-1].startswith("--"):
+            continue  # --json would become the option's value, and the call a good one
         said = shop(*arguments, "--json")
-        if arguments[-1][:2] == "--" or "certificate" in arguments or not said.out:
-            continue  # --json became the value of an option
+        if "certificate" in arguments or not said.out:
+            continue
         assert (said.code, json.loads(said.out).keys()) == (code, {"error", "next"}), (arguments, said)
