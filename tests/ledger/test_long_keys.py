@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 
 import pytest
 
+from lockstep.adapters.postgres import connect
 from lockstep.core.errors import BadData
 from support.scenes.forged import COORDINATES
 
@@ -65,6 +67,23 @@ def test_a_value_that_its_index_cannot_hold_is_a_reject_and_the_others_are_rows(
     added = [ids[n] for n in (0, 2, 3, 5)]
     found = [row for (row,) in here.sql("select id from public.drill where id in ('good', 'too') or length(id) > 99")]
     assert sorted(found) == sorted(added)
+    assert not here.others()
+
+
+def test_a_reject_that_an_older_transaction_may_see_stops_no_table_by_batch(contents, produce):
+    """An index is built over dead rows, too, as long as a snapshot from before is open."""
+    here = contents("by batch", more=ALL_MAY_BE)
+    here.drain()
+    here.sql(f"{INDEXED}; select 1")
+    ids = ["good", letters(9000), "too"]
+    produce(here.drill.topic, [("k", json.dumps({"id": each, "n": 1})) for each in ids], partition=0)
+
+    with closing(connect(here.drill.dsn)) as other, other.cursor() as cur:
+        other.set_session(isolation_level="REPEATABLE READ")
+        cur.execute("select count(*) from public.drill")
+        committed(here)
+
+    assert here.sql("select id from public.drill where id in ('good', 'too') order by 1") == [("good",), ("too",)]
     assert not here.others()
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import in_database
 from lockstep.ledger.rows import every, one
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg2.extensions import cursor
 
     from lockstep.targets.rows import Rows
@@ -42,12 +45,29 @@ def attached(cur: cursor, table: str, rows: Rows) -> bool:
     """Gives the batch its partition of a table that has them. Returns True if the rows are already in it.
 
     Staged rows are attached as they are if the table has exactly their columns and types. Nothing in the table may look
-    at an INSERT, as a trigger or a check does. Otherwise the rows are still to be inserted.
+    at an INSERT, as a trigger or a check does. Otherwise the rows are still to be inserted. So are those of which one
+    was put aside that no index holds: while an older snapshot may see it, Postgres builds the index over it, too.
     """
     if not rows.count or not is_by_batch(cur, table):
         return False
     facts = {"table": table, "staged": rows.table, **asdict(rows.attempt)}
     cur.execute(Q["is_alike"], facts)
-    is_alike = bool(one(cur).does)
-    cur.execute(Q["attach_staged" if is_alike else "make_partition"], facts)
-    return is_alike
+    if one(cur).does and _attach(cur, facts):
+        return True
+    cur.execute(Q["make_partition"], facts)
+    return False
+
+
+def _attach(cur: cursor, facts: Mapping[str, Any]) -> bool:
+    """Attaches the staged rows. Returns False, with nothing done, if an index cannot hold one of them."""
+    cur.execute(Q["begin_attaching"])
+    try:
+        with server_refusals():
+            cur.execute(Q["attach_staged"], facts)
+    except StatementRefused as refused:
+        if not refused.too_long:
+            raise
+        cur.execute(Q["undo_attaching"])
+        return False
+    cur.execute(Q["end_attaching"])
+    return True

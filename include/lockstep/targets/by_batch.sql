@@ -21,6 +21,18 @@ from pg_class c where c.oid = to_regclass(%(table)s)
 select lockstep.attach_staged(to_regclass(%(table)s), lockstep.guard_staged(to_regclass(%(staged)s), %(batch_id)s, %(token)s),
     %(batch_id)s, %(token)s)
 
+-- name: begin_attaching
+-- What comes next can be taken back by itself.
+savepoint attaching
+
+-- name: undo_attaching
+-- As if the rows had never been attached.
+rollback to savepoint attaching
+
+-- name: end_attaching
+-- The rows stay attached.
+release savepoint attaching
+
 -- name: replaced_partitions
 -- Partitions, of tables that are partitioned by batch, of single batches that own nothing any more.
 select i.inhparent::regclass::text as target, c.oid::regclass::text as part
