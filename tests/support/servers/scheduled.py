@@ -118,7 +118,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.airflow = airflow.start(self.home, self.place)
-        self.api = self.airflow.api()
+        self.api = self.airflow.api(seconds=120)  # a busy machine answers late
 
     def pipeline(  # noqa: PLR0913 - each is a difference that a test makes
         self,
