@@ -590,6 +590,7 @@ def test_every_named_constraint_has_a_test_that_shows_it_refusing(ledger):
     shown |= {"forgotten_is_decided", "forgotten_rests", "forget_is_told"}  # test_forgotten.py
     shown |= {"former_name_rests"}  # test_renamed.py
     shown |= {"alter_is_told"}  # test_evolution.py
+    shown |= {"hashes_are_told"}  # test_row_hashes.py
     shown |= {"recount_is_told"}  # test_constraints_of_counts.py
     shown |= {"revision_begins_at_0"}  # test_constraints_of_windows.py: it refuses as revision_by_one
     shown |= {"adopt_is_told", "adopted_first", "adopted_as_decided"}  # test_adopted.py

@@ -13,7 +13,42 @@ NEWER = "ledger/migrations/0077_ranges_looked_up_one_by_one.sql"  # the newest g
 TYPES = f"{VERIFIED}::test_every_type_keeps_its_digest_from_staging_to_the_target"
 UNLIKE = ("bigint-numeric", "text-character varying(9)", "text-uuid", "date-timestamp with time zone")
 
+HASHED = "tests/ledger/test_row_hashes.py::"
+AWAY = ("put in", "missing", "emptied", "moved")
+FITTED = f"{HASHED}test_four_forged_rows_with_the_same_digests_are_found_by_their_sha256"
+
 MUTANTS = [
+    one(
+        "rows are not compared with the SHA-256 that a decision keeps",
+        "rows that were fitted to the digests would pass",
+        (FITTED, *(f"{HASHED}test_each_changed_row_changes_its_segments_sha256[{each}]" for each in AWAY)),
+        Edit("ledger/proof/row_hashes.py", "            if row.sha256 != sha256:", "            if not row.sha256:"),
+        long=True,
+    ),
+    one(
+        "the last of two hashes counts",
+        "a second decision would make a forgery right",
+        f"{HASHED}test_a_second_decision_with_another_sha256_is_wrong",
+        Edit("ledger/proof/row_hashes.py", "        if sha256 != row.sha256:", "        if not row.sha256:"),
+        long=True,
+    ),
+    one(
+        "a batch is certified whose rows are not its own",
+        "a certificate would be given for forged rows",
+        FITTED,
+        Edit("steps/proof/certificate.py", "if changed := _rows_changed(cur, pipeline, batches):", "if changed := '':"),
+        long=True,
+    ),
+    one(
+        "hashes_are_told dropped",
+        "a decision would keep hashes of nobody's rows",
+        tuple(
+            f"{HASHED}test_the_database_refuses_hashes_that_do_not_say_of_what[{each}]"
+            for each in ("nothing", "no target", "no columns", "no segment", "a short hash", "a text")
+        ),
+        Drop("alter table lockstep.decision drop constraint hashes_are_told"),
+        long=True,
+    ),
     alone(
         "staged contents are not compared",
         "digests",

@@ -189,10 +189,14 @@ create table decision (
     constraint decision_kind_check check (kind in ('pause', 'unpause', 'skip', 'accept-loss', 'abandon', 'retire',
         'approve', 'refuse-approval', 'grow', 'restored', 'recount', 'hand-over', 'drop-archived', 'adopt', 'move', 'topic',
         'admit-late', 'restart-relay', 'manual-change', 'promote', 'withdraw', 'rename', 'forget', 'remember', 'alter',
-        'erase', 'upkeep')),
+        'erase', 'upkeep', 'hash-rows')),
     constraint forget_is_told check (kind <> 'forget' or coalesce(jsonb_typeof(detail -> 'tables') = 'array', false)
         and not jsonb_path_exists(detail,
         '$."tables"[*]?(!(@."store".type() == "string" && @."target".type() == "string"))'::jsonpath)),
+    constraint hashes_are_told check (kind <> 'hash-rows' or coalesce(jsonb_typeof(detail -> 'target') = 'string'
+        and jsonb_typeof(detail -> 'columns') = 'array', false) and coalesce(jsonb_path_exists(detail,
+        '$."segments"[*]'::jsonpath), false) and not jsonb_path_exists(detail,
+        '$."segments"[*]?(!((((@."batch".type() == "number" && @."stream".type() == "number") && @."erasure".type() == "number") && @."rows".type() == "number") && @."sha256" like_regex "^[0-9a-f]{64}$"))'::jsonpath)),
     constraint move_is_told check (kind <> 'move' or coalesce((detail ->> 'digest') ~
         '^([0-9a-f]{16}|[0-9a-f]{64})$', false) and coalesce(jsonb_path_exists(detail,
         '$."to"?((@."cluster_id".type() == "string" && @."topic".type() == "string") && @."topic_id".type() == "string")'::jsonpath), false)
@@ -218,6 +222,7 @@ create index promotion_of_pipeline on decision (pipeline, decision_id) where kin
 create index upkeep_of_table on decision ((detail ->> 'after')) where kind = 'upkeep';
 create index hand_over_of_pipeline on decision (pipeline, decision_id) where kind = 'hand-over';
 create index given_up_of_stream on decision ((detail ->> 'stream_id')) where kind in ('skip', 'accept-loss');
+create index hashes_of_pipeline on decision (pipeline) where kind = 'hash-rows';
 
 create table attempt (
     batch_id bigint not null,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from lockstep.cli.output import AsJson, say, say_table, show
 from lockstep.cli.progress import shown_progress
 from lockstep.context.systems import broker, configured_registry, open_ledger, results_elsewhere
 from lockstep.core.errors import Refusal
+from lockstep.core.text import printable_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +65,8 @@ def verify_command(
     sides. Refuses a definition that is not the ledger's. Without a folder, goes by
     the ledger's definition, without --deep. With --since, only rows of batches that have committed since are looked at,
     and the ledger as a whole. With --certificate, proves that file instead: by its key alone, and with NAME
-    by the ledger, too.
+    by the ledger, too. When every check of --deep holds, keeps a SHA-256 of the rows of each batch and partition that
+    has none.
     """
     if certificate is not None and since is not None:
         raise typer.BadParameter("a certificate names its batches itself", param_hint="--since")
@@ -77,6 +80,7 @@ def verify_command(
     from lockstep.core.proof.extent import conclusion, more_to_compare, next_look, proofs
     from lockstep.core.proof.given_up import offsets_of
     from lockstep.core.proof.verification import next_step
+    from lockstep.steps.evidence.keep_hashes import hashes_to_keep, keep_row_hashes
     from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
     from lockstep.steps.proof.verify import verify_of_ledger as prove_of_ledger
@@ -97,10 +101,13 @@ def verify_command(
             elsewhere = results_elsewhere(folder.pipeline)
             registry = configured_registry()
             kafka = broker()
+            hashes = hashes_to_keep(conn, folder.pipeline) if deep and its is None else []
             with _rerunner(folder, deep=deep) as runs:
                 checks = prove(
                     conn, kafka, folder, deep=deep, results=elsewhere, registry=registry, since=its, rerunner=runs
                 )
+            kept = keep_row_hashes(conn, folder.pipeline.name, hashes, checks)
+            sys.stderr.write(printable_line(kept) + "\n" if kept else "")
     ok = all(check.ok for check in checks)
     proved = proofs([target.table for target in folder.pipeline.targets], checks)
     offsets = offsets_of(checks)

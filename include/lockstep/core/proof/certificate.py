@@ -16,6 +16,7 @@ CERTIFIED_COUNTS = ("delivered", "written", "filtered", "rejected", "rows")
 
 # A digest of contents is a sum of 64-bit hashes: whoever may write the table can find other rows with the same sum.
 NOT_FORGERS = "The ledger's digests prove contents against accidents, not against a forger"
+BY_SHA = "A decision keeps a SHA-256 of the rows of each range"
 
 CertificateDocument = dict[str, Any]
 
@@ -44,12 +45,19 @@ def digest_of(previous: str, record: str) -> str:
 
 
 def certified_statement(
-    pipeline: str, of: CertificateDocument, links: Sequence[Link], head: Head, ledger: tuple[str, Link], issued_at: str
+    pipeline: str,
+    of: CertificateDocument,
+    links: Sequence[Link],
+    head: Head,
+    ledger: tuple[str, Link],
+    issued_at: str,
+    hashes: Sequence[Link] = (),
 ) -> CertificateDocument:
     """Builds the statement to sign. `of` names the batch, or the hour with its offsets and losses.
 
-    `ledger` is the ledger's id, with the link of the same chain that names it. Links keep the name that the pipeline had
-    then. `former_names` are those that it has no more.
+    `ledger` is the ledger's id, with the link of the same chain that names it. `hashes` are the links of decisions that
+    keep a SHA-256 of the batches' rows. Links keep the name that the pipeline had then. `former_names` are those that
+    it has no more.
     """
     records = [json.loads(link.record) for link in links]
     former = sorted({record["pipeline"] for record in records} - {pipeline})
@@ -62,7 +70,8 @@ def certified_statement(
         "links": [asdict(link) for link in sorted(links)],
         "head": asdict(head),
         "totals": _totals(records),
-        "contents": NOT_FORGERS,
+        "hashes": [asdict(link) for link in sorted(hashes)],
+        "contents": _contents(records, [json.loads(link.record) for link in hashes]),
         "issued_at": issued_at,
     }
 
@@ -97,11 +106,38 @@ def mistakes(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _out_of_chain(document["ledger"]["link"], document["head"])
         if json.loads(document["ledger"]["link"]["record"]).get("ledger") != document["ledger"]["id"]:
             yield f"link {document['ledger']['link']['number']} does not name ledger {document['ledger']['id']}"
+        yield from _not_hashed(document, records)
         if document["of"]["kind"] == "batch" and document["of"]["ranges"] != len(records):
             yield f"it holds {len(records)} links, and the batch has {document['of']['ranges']} ranges"
     if document["totals"] != _totals(records):
         yield f"the totals are {document['totals']}, the links add up to {_totals(records)}"
     yield from _not_committed(document["of"], records)
+
+
+def _contents(records: Sequence[Mapping[str, Any]], hashes: Sequence[Mapping[str, Any]]) -> str:
+    """Returns what holds the contents: a SHA-256 for each range of each target, or digests alone."""
+    hashed = {
+        (each["detail"]["target"], segment["batch"], segment["stream"])
+        for each in hashes
+        for segment in each["detail"]["segments"]
+    }
+    wanted = {
+        (target["target"], record["batch"], record["stream"]) for record in records for target in record["targets"]
+    }
+    return BY_SHA if wanted and wanted <= hashed else NOT_FORGERS
+
+
+def _not_hashed(document: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    hashes = []
+    for link in document["hashes"]:
+        yield from _out_of_chain(link, document["head"])
+        record = json.loads(link["record"])
+        if record.get("kind") == "hash-rows":
+            hashes.append(record)
+        else:
+            yield f"link {link['number']} keeps no hashes of rows"
+    if document["contents"] != (known := _contents(records, hashes)):
+        yield f"it says of contents: {document['contents']}; its links say: {known}"
 
 
 def _out_of_chain(link: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[str]:

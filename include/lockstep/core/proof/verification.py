@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 EXACT_KEYS = frozenset({"string", "int", "bigint", "smallint"})  # types whose text is the same in a record and in a row
 ROWS_COUNTED = "rows are all there"
 NO_COMMAND = ""  # of a share: no command compares more
+ROWS_BY_SHA = "rows are those of their SHA-256"
 MOST_NAMED_ERRORS = 10  # errors that are named. The others are only counted.
 
 Proves = Literal["coordinates", "contents", "nothing"]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters.postgres import READER, snapshot
 from lockstep.core.errors import Refusal
+from lockstep.core.pipeline.recorded import pipeline_of_document
 from lockstep.core.planning.hours import HOUR
 from lockstep.core.proof.certificate import CertificateDocument, Head, certified_statement
 from lockstep.core.states import BatchState
-from lockstep.ledger.proof import chain
-from lockstep.ledger.views import hours, reading
+from lockstep.ledger.proof import chain, row_hashes
+from lockstep.ledger.views import hours, overview, reading
 from lockstep.steps.batch.seal import seal_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from psycopg2.extensions import connection, cursor
 
@@ -61,11 +63,15 @@ def of_hour(conn: connection, pipeline: str, begin: datetime, now: datetime) -> 
 
 def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str]:
     """Yields the links of a certificate that the ledger's chain does not hold, and every fault of that chain."""
-    told = {link["number"]: link["digest"] for link in (*document["links"], document["head"])}
+    told = {
+        link["number"]: link["digest"] for link in (*document["links"], *document.get("hashes", ()), document["head"])
+    }
+    batches = sorted({json.loads(link["record"])["batch"] for link in document["links"]})
     with snapshot(conn, READER) as cur:
         found = chain.digests(cur, document["pipeline"], told)
         wrong = chain.chain_check(cur, document["pipeline"])
         here = chain.ledger_id(cur)
+        changed = _rows_changed(cur, document["pipeline"], batches)
     if (its := document.get("ledger", {}).get("id", here)) != here:
         yield f"it is of ledger {its}, and this is ledger {here}"
     for number in sorted(told):
@@ -75,6 +81,7 @@ def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str
             yield f"link {number} has another digest in the ledger"
     if not wrong.ok:
         yield wrong.detail
+    yield from changed
 
 
 def _certificate(
@@ -86,10 +93,24 @@ def _certificate(
             f"{pipeline}: the chain does not hold, {check.detail}: nothing can be certified",
             next_command=f"lockstep verify {pipeline}",
         )
+    if changed := _rows_changed(cur, pipeline, batches):
+        raise Refusal(
+            f"{pipeline}: {changed[0]}: nothing can be certified", next_command=f"lockstep verify {pipeline} --deep"
+        )
     head = chain.head(cur, pipeline)
     links = chain.links_of(cur, pipeline, batches)
     ledger = chain.ledger_link(cur, pipeline)
-    return certified_statement(pipeline, of, links, Head(head.number, head.digest), ledger, _text(now))
+    hashes = row_hashes.hash_links(cur, pipeline, batches)
+    return certified_statement(pipeline, of, links, Head(head.number, head.digest), ledger, _text(now), hashes)
+
+
+def _rows_changed(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[str]:
+    """Returns what is wrong with the rows of these batches, by the hashes that decisions keep of them."""
+    document = overview.newest_definition(cur, pipeline)
+    if document is None:
+        return []
+    checks = row_hashes.row_hash_checks(cur, pipeline_of_document(document), batches)
+    return [check.detail for check in checks if not check.ok]
 
 
 def _text(moment: datetime) -> str:

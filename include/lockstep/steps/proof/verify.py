@@ -23,6 +23,7 @@ from lockstep.ledger.proof.chain import chain_check
 from lockstep.ledger.proof.definitions import definitions_check
 from lockstep.ledger.proof.given_up import given_up_check
 from lockstep.ledger.proof.memory import memory_checks
+from lockstep.ledger.proof.row_hashes import contents_and_hash_checks
 from lockstep.ledger.proof.since import batches_since
 from lockstep.ledger.proof.verify_contents import contents_checks
 from lockstep.ledger.proof.verify_erased import erased_checks
@@ -166,7 +167,7 @@ def _of_database(
         *ledger.ledger_checks(cur, pipeline),
         given_up_check(cur, pipeline.name),
         *memory_checks(cur, pipeline.name),
-        *contents_checks(cur, pipeline),
+        *contents_and_hash_checks(cur, pipeline),
         definitions_check(cur, pipeline.name),
         chain_check(cur, pipeline.name),
         *(() if elsewhere else erased_checks(cur, pipeline)),
@@ -189,7 +190,7 @@ def _of_batches(cur: cursor, pipeline: Pipeline, since: BatchesSince, *, elsewhe
         checks += contents_checks(cur, pipeline, since)
     checks += _of_owners(cur, pipeline)
     checks.append(PromiseCheck("earlier batches", ok=True, detail="not looked at", left_out=since.left_out))
-    whole = [] if elsewhere else ["rows of erased keys"]
+    whole = [] if elsewhere else ["rows of erased keys", "the SHA-256 of rows"]
     whole += ["totals of keys"] if any(isinstance(target, WithTotals) for target in pipeline.targets) else []
     whole += ["versions of keys"] if any(isinstance(target, History) for target in pipeline.targets) else []
     whole += ["feeds, and topics that they are sent to"] if any(target.feed for target in pipeline.targets) else []

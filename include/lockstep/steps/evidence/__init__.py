@@ -1,0 +1,1 @@
+"""Keeps evidence of what was compared, for later looks."""
