@@ -131,6 +131,7 @@ def test_batches_that_other_code_made_are_not_made_and_the_replay_is_named(again
     assert contents.left_out.startswith(f"1 batches that another definition made, batch 1 by {made_by[:16]}")
 
 
+@pytest.mark.long
 def test_a_transform_that_makes_other_rows_each_time_is_not_made_and_not_wrong(again):
     numbers = itertools.count()
     again.here.code = lambda value: value | {"n": next(numbers)}
@@ -197,6 +198,7 @@ def test_nothing_is_compared_where_nothing_runs_the_transform(again):
     )
 
 
+@pytest.mark.long
 def test_keys_of_a_transform_are_compared_with_the_rows_that_it_makes_again(again, produce):
     again.verified.into(KEYED, "id text, n int", "id", format_='Json("id string, n int", key="id")')
     again.here.drain()
@@ -211,6 +213,7 @@ def test_keys_of_a_transform_are_compared_with_the_rows_that_it_makes_again(agai
     assert "and its row is missing" in again.wrong()[KEYS_HAVE_NEWEST]
 
 
+@pytest.mark.long
 def test_totals_of_a_transform_are_compared_with_the_rows_that_it_makes_again(again):
     again.verified.into(ADDED, "id text, records int8, total numeric", "id")
     again.here.drain()
