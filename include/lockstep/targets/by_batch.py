@@ -46,7 +46,7 @@ def attached(cur: cursor, table: str, rows: Rows) -> bool:
 
     Staged rows are attached as they are if the table has exactly their columns and types. Nothing in the table may look
     at an INSERT, as a trigger or a check does. Otherwise the rows are still to be inserted. So are those of which one
-    was put aside that no index holds: while an older snapshot may see it, Postgres builds the index over it, too.
+    was put aside because no index holds it. While an older snapshot may see that row, an index is built over it, too.
     """
     if not rows.count or not is_by_batch(cur, table):
         return False
