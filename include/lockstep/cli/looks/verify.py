@@ -18,9 +18,10 @@ from lockstep.core.errors import Refusal
 from lockstep.core.text import printable_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.proof.extent import Proof
     from lockstep.core.proof.verification import PromiseCheck
     from lockstep.steps.rerun.remade import Rerunner
 
@@ -77,9 +78,8 @@ def verify_command(
         missing = "NAME" if name is None else "--certificate"
         raise typer.BadParameter("a pipeline, or a certificate with its public key, please", param_hint=missing)
     from lockstep.core.planning.bounds import parse_bound
-    from lockstep.core.proof.extent import conclusion, more_to_compare, next_look, proofs
+    from lockstep.core.proof.extent import conclusion, proofs
     from lockstep.core.proof.given_up import offsets_of
-    from lockstep.core.proof.verification import next_step
     from lockstep.steps.evidence.keep_hashes import hashes_to_keep, keep_row_hashes
     from lockstep.steps.proof.verify import find_since
     from lockstep.steps.proof.verify import verify as prove
@@ -113,10 +113,7 @@ def verify_command(
     offsets = offsets_of(checks)
     said = conclusion(name, proved, checks, its, offsets.given_up)
     left_out = [{"target": c.target, "check": c.name, "what": c.left_out} for c in checks if c.left_out]
-    then = None if isinstance(found, OfLedger) else next_step(name, checks, deep=deep)
-    if ok and not isinstance(found, OfLedger):
-        again = f"lockstep verify {name} --deep" + (f" --since {since}" if since else "")
-        then = more_to_compare(name, checks) if deep else next_look(proved, again)
+    then = None if isinstance(found, OfLedger) else _next_command(name, checks, proved, since, deep=deep)
     document = {
         "pipeline": name,
         "ok": ok,
@@ -140,6 +137,19 @@ def verify_command(
     show(document, as_json, for_people)
     if not ok:
         raise typer.Exit(1)
+
+
+def _next_command(
+    name: str, checks: Sequence[PromiseCheck], proved: Sequence[Proof], since: str | None, *, deep: bool
+) -> str | None:
+    """Returns the command that mends what is wrong, or that compares more."""
+    from lockstep.core.proof.extent import more_to_compare, next_look
+    from lockstep.core.proof.verification import next_step
+
+    if not all(check.ok for check in checks):
+        return next_step(name, checks, deep=deep)
+    again = f"lockstep verify {name} --deep" + (f" --since {since}" if since else "")
+    return more_to_compare(name, checks) if deep else next_look(proved, again)
 
 
 @contextmanager
