@@ -17,7 +17,7 @@ ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="
 
 
 # One record's limits, which `check` shows: those that the definition says, and the defaults.
-LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas, 10000 headers (defaults)\n"
+LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas, 10000 headers, 600 seconds (defaults)\n"
 SMALL = "  route: process: batches of up to 20,000 offsets; Spark's tasks read larger ones\n"
 
 
@@ -65,10 +65,11 @@ def test_limits_of_one_record_are_shown_with_the_defaults(lockstep):
 
     assert lockstep("check", "orders").out == (
         "orders: ok; one record: 1000 bytes, depth 7, 1000000 values (default), 100 schemas (default), "
-        f"10000 headers (default)\n{SMALL}"
+        f"10000 headers (default), 600 seconds (default)\n{SMALL}"
     )
     (said,) = lockstep("check", "orders", "--json").document["pipelines"]
-    assert said["record_limits"] == {"bytes": 1000, "depth": 7, "values": 1_000_000, "schemas": 100, "headers": 10_000}
+    others = {"values": 1_000_000, "schemas": 100, "headers": 10_000, "seconds": 600}
+    assert said["record_limits"] == {"bytes": 1000, "depth": 7} | others
 
 
 def test_a_definition_that_does_not_load_has_no_limits_to_show(lockstep):

@@ -6,7 +6,15 @@ import random
 
 import pytest
 
-from lockstep.core.isolation import fatal_record, halves
+from lockstep.core.isolation import (
+    READER_BUSY_TWICE,
+    READER_ENDED_TWICE,
+    fatal_record,
+    halves,
+    hidden_reason,
+    hidden_size,
+    trial_seconds,
+)
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 
 
@@ -95,3 +103,19 @@ def test_no_record_is_blamed_that_was_survived_at_its_second_time():
 
     assert fatal_record((of(2, 70, 71),), (), dies) is None
     assert alone == [(), ()]
+
+
+def test_only_the_proof_on_one_record_has_the_whole_deadline():
+    assert trial_seconds(RANGES, 600) == 60
+    assert trial_seconds((of(1, 0, 2),), 600) == 60
+    assert trial_seconds((of(1, 0, 1),), 600) == 600
+    assert trial_seconds((of(1, 0, 2),), 2) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**31])
+def test_the_size_of_a_hidden_record_tells_why_it_is_hidden(size):
+    for is_busy, reason in ((False, READER_ENDED_TWICE), (True, READER_BUSY_TWICE)):
+        hidden = hidden_size(size, is_busy=is_busy)
+        assert hidden < 0
+        assert ~hidden % 2**32 == size
+        assert hidden_reason(hidden) == reason

@@ -209,6 +209,8 @@ def test_very_many_unknown_ids_end_the_asking_and_not_the_reading(registry):
         ({"depth": 201}, "200 is the most"),
         ({"bytes": 2**40}, "is the most"),
         ({"values": 1.5}, "record_limits.values is 1.5"),
+        ({"seconds": 0}, "record_limits.seconds is 0"),
+        ({"seconds": 86_401}, "86400 is the most"),
     ],
 )
 def test_limits_that_are_none_are_refused(wrong, said):
@@ -220,4 +222,6 @@ def test_a_definition_that_says_no_limits_keeps_its_document():
     plain = Pipeline("p", "t", Avro("id string"), Append("public.p"))
     assert "record_limits" not in plain.document()
     other = Pipeline("p", "t", Avro("id string"), Append("public.p"), record_limits=RecordLimits(depth=7))
-    assert other.document()["record_limits"]["depth"] == 7
+    assert other.document()["record_limits"] == {"bytes": 64 * 2**20, "depth": 7, "values": 1_000_000, "schemas": 100}
+    patient = Pipeline("p", "t", Avro("id string"), Append("public.p"), record_limits=RecordLimits(seconds=7))
+    assert patient.document()["record_limits"]["seconds"] == 7

@@ -70,8 +70,13 @@ def printable(kept: str) -> str:
 class ReaderDied(BadData):
     """The death of a task's process while it read.
 
-    The cause may be a record, the machine, or a lack of memory.
+    The cause may be a record, the machine, or a lack of memory. `is_busy` says that the process made no progress until its
+    deadline ended it.
     """
+
+    def __init__(self, message: str, *, next_command: str | None = None, is_busy: bool = False) -> None:
+        super().__init__(message, next_command=next_command)
+        self.is_busy = is_busy
 
 
 class RowsRefused(BadData):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockstep.core.offsets import OffsetRange, StreamRange
+from lockstep.core.records import HEADERS_UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     Dies = Callable[[Ranges, Ranges], bool]
 
 READER_ENDED_TWICE = "the reader's process ended, twice, when it read this record alone"
+READER_BUSY_TWICE = "the reader made no progress within record_limits.seconds, twice, when it read this record alone"
+FATAL_REASONS = [READER_ENDED_TWICE, READER_BUSY_TWICE]
 MOST_FATAL = 10  # fatal records of one batch, at most
 
 
@@ -70,6 +73,21 @@ def _shows_more(part: Ranges, hidden: Ranges) -> bool:
 def names_of(records: Sequence[StreamRange]) -> str:
     """Names records as a refusal does: `orders-3 offset 17, orders-4 offset 2`."""
     return ", ".join(f"{item.offsets.topic_partition} offset {item.offsets.from_offset}" for item in sorted(records))
+
+
+def hidden_size(size: int, *, is_busy: bool) -> int:
+    """Returns the `_bytes` of a hidden record: below zero, with its size and the reason why it is hidden."""
+    return ~(size % HEADERS_UNIT + HEADERS_UNIT * is_busy)
+
+
+def hidden_reason(size: int) -> str:
+    """Returns the reason of a reject with such `_bytes`."""
+    return READER_BUSY_TWICE if ~size >= HEADERS_UNIT else READER_ENDED_TWICE
+
+
+def trial_seconds(ranges: Sequence[StreamRange], seconds: int) -> int:
+    """Returns the deadline of a trial. Only the proof on one record alone takes the whole of it, so halving is quick."""
+    return seconds if sum(item.offsets.span for item in ranges) == 1 else max(1, seconds // 10)
 
 
 def _part(item: StreamRange, begin: int, end: int) -> StreamRange:

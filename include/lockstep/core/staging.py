@@ -107,9 +107,10 @@ class StageWork:
     """The reading of one attempt: exactly these ranges, into this staging table with these decoded columns.
 
     `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
-    records of one offset each that come without their bytes, because they kill their reader. `after_task` is set after
-    a reader has died. Nothing of tasks up to this number counts, and the short ways are not used. `archived` are the files
-    of ranges that begin below their log's start. Rows of the targets of `lakes` go into files there, and are not staged.
+    records of one offset each that come without their bytes, because they kill their reader. `busy` are those of them that
+    keep it busy. `after_task` is set after a reader has died. Nothing of tasks up to this number counts, and the short
+    ways are not used. `archived` are the files of ranges that begin below their log's start. Rows of the targets of
+    `lakes` go into files there, and are not staged.
     """
 
     pipeline: str
@@ -121,6 +122,7 @@ class StageWork:
     planned_at: datetime = NO_MOMENT
     nonce: str | None = None
     hidden: tuple[StreamRange, ...] = ()
+    busy: tuple[StreamRange, ...] = ()
     after_task: int | None = None
     archived: tuple[ArchivedFile, ...] = ()
     lakes: tuple[LakeWork, ...] = ()

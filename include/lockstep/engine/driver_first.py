@@ -141,7 +141,7 @@ class DriverFirst:
 class Driver:
     """The driver as a reader of records that decode by columns.
 
-    Raises `LeftToSpark` for any other record, and passes on errors of `go_on`.
+    Raises `LeftToSpark` for any other record, and for one that keeps its decoder busy. Passes on errors of `go_on`.
     """
 
     def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str, registry: Registry | None = None) -> None:
@@ -153,11 +153,12 @@ class Driver:
     def read(self, work: StageWork, sink: Sink[_Reported], go_on: GoOn) -> tuple[_Reported, ...]:
         """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
         from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
-        from lockstep.engine.straight import decode_directly  # noqa: PLC0415 - as above
+        from lockstep.engine.straight import decode_directly, patient  # noqa: PLC0415 - as above
         from lockstep.formats import decoder_by_columns  # noqa: PLC0415 - as above
 
         if (decode := decoder_by_columns(self._folder.pipeline, self._registry)) is None:
             raise LeftToSpark
+        decode = patient(decode, self._folder.pipeline.record_limits.seconds)
         raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)
         with _one_line(work, go_on):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -10,17 +10,19 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.kafka.reading import MILLISECOND, SINCE, size_of
+from lockstep.core.isolation import hidden_size
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
 from lockstep.engine.kafka_raw import cut_large, log_place, raw_records, without_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from lockstep.core.changes.tried import Record
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_raw import Cut
 
 SAMPLE_PARTITION = 0
@@ -44,16 +46,16 @@ class SampleRanges(KafkaRanges):
     """A reader of given records. It gives them as a reader of Kafka would. Executors get them by value.
 
     `stamp` is the time, in milliseconds, of records that have none. `hidden` are the offsets of records that come without
-    their bytes, because they end their reader.
+    their bytes, because they end their reader. Each has True if it keeps it busy.
     """
 
     given: tuple[Record, ...] = ()
     stamp: int = 0
-    hidden: frozenset[int] = frozenset()
+    hidden: Mapping[int, bool] = field(default_factory=dict)
 
-    def hiding(self, items: Sequence[StreamRange]) -> SampleRanges:
-        """Returns the reader without the bytes of these records."""
-        return replace(self, hidden=frozenset(item.offsets.from_offset for item in items))
+    def hiding(self, work: StageWork) -> SampleRanges:
+        """Returns the reader without the bytes of the records that the work hides."""
+        return replace(self, hidden={item.offsets.from_offset: item in work.busy for item in work.hidden})
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
@@ -69,7 +71,8 @@ class SampleRanges(KafkaRanges):
                 for message in messages:
                     if message.offset() in self.hidden:
                         place = (message.topic(), SAMPLE_PARTITION, message.offset())
-                        cut[place] = ~cut.get(place, size_of(message))
+                        size = cut.get(place, size_of(message))
+                        cut[place] = hidden_size(size, is_busy=self.hidden[message.offset()])
                         without_bytes(message)
                 yield from raw_records({log_place(item): messages}, [item], cut)
 

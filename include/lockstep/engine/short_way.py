@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lockstep.core.errors import ReaderDied, UnreadableHeaders
 from lockstep.core.records import BYTES_COLUMNS, FILE_COLUMN, READ_COLUMNS
+from lockstep.deadline import Deadline
 from lockstep.engine.sinks import aside
 from lockstep.engine.sinks.stretches import END, rows_by_stream
 
@@ -96,6 +97,17 @@ class ShortWay:
         decoded = decoded.append_column("_filtered", no)  # some of Spark's decoders have it, and the others drop it
         row = {"_stream": raw.column("_stream")[0].as_py(), FILE_COLUMN: aside.spill([decoded])}
         return pa.RecordBatch.from_pylist([row], schema=LEFT_SCHEMA)
+
+
+def with_deadline(decode: Decode, seconds: float) -> Decode:
+    """Returns the decoder of a task's pieces, which ends its process if one piece takes longer."""
+    deadline = Deadline(seconds)
+
+    def decoded(values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
+        with deadline:
+            return decode(values)
+
+    return decoded
 
 
 def each_number(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from lockstep.core.engine import LeftToSpark
@@ -12,6 +14,7 @@ from lockstep.engine.short_way import as_decoded, each_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    import numpy as np
     import pyarrow as pa
 
     from lockstep.core.offsets import StreamRange
@@ -29,6 +32,29 @@ def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_byte
         if len(places) < batch.num_rows:
             raise LeftToSpark
         yield as_decoded(batch, columns, keeps_bytes=keeps_bytes)
+
+
+def patient(decode: Decode, seconds: float) -> Decode:
+    """Returns the decoder in a thread. Raises `LeftToSpark` if one piece takes longer: its thread is left alone.
+
+    The thread has values and no connection, so that nothing of the piece is ever written.
+    """
+
+    def decoded(values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
+        made: Future[tuple[np.ndarray, pa.RecordBatch]] = Future()
+        Thread(target=_fulfil, args=(made, decode, values), name="decoder", daemon=True).start()
+        if not wait([made], seconds).done:
+            raise LeftToSpark
+        return made.result()
+
+    return decoded
+
+
+def _fulfil(made: Future[tuple[np.ndarray, pa.RecordBatch]], decode: Decode, values: pa.Array) -> None:
+    try:
+        made.set_result(decode(values))
+    except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits
+        made.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)

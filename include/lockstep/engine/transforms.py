@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
@@ -17,9 +21,10 @@ from lockstep.core.pipeline.folder import TRANSFORM
 from lockstep.core.pipeline.targets import History
 from lockstep.core.records import GIVEN_COLUMNS, RESERVED, UNAVAILABLE
 from lockstep.core.staging import Run
+from lockstep.deadline import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     from pyspark.sql import SparkSession
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 
 TRANSFORM_NAME = "transform"
 TIMESTAMP = "_timestamp"
+# The class by which a Python function becomes Spark's, of a session of this process and of one on a Connect server.
+UDF_MODULES = {"pyspark.sql.udf", "pyspark.sql.connect.udf"}
+_seconds: ContextVar[float | None] = ContextVar("seconds", default=None)
 SPARK_TYPES = {
     "string": "string",
     "boolean": "boolean",
@@ -115,7 +123,8 @@ class Transforms:
         if function is None:
             return records
         try:
-            made = function(records, run) if _takes_run(function) else function(records)
+            with self._watched():
+                made = function(records, run) if _takes_run(function) else function(records)
         except Exception as error:
             raise self._fails(error) from error
         if not isinstance(made, DataFrame):
@@ -136,11 +145,23 @@ class Transforms:
                 raise BadDefinition(f"{self._where}: {file} cannot be loaded")
             module = importlib.util.module_from_spec(spec)
             try:
-                exec(compile(self._folder.transform, path, "exec"), vars(module))  # noqa: S102 - the pipeline's own code
+                with self._watched():
+                    exec(compile(self._folder.transform, path, "exec"), vars(module))  # noqa: S102 - the pipeline's own code
             except Exception as error:
                 raise self._fails(error) from error
             self._module = module
         return self._module
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Gives a deadline to each Python function that becomes Spark's within the block: by `udf`, `mapInArrow` and others."""
+        for name in UDF_MODULES & sys.modules.keys():
+            _change(sys.modules[name].UserDefinedFunction)
+        token = _seconds.set(self._folder.pipeline.record_limits.seconds)
+        try:
+            yield
+        finally:
+            _seconds.reset(token)
 
     def _fails(self, error: Exception) -> Refusal:
         if lost := spark_lost(self._where, error):
@@ -170,6 +191,19 @@ class Transforms:
     @property
     def _where(self) -> str:
         return self._folder.pipeline.name
+
+
+@cache
+def _change(class_: Any) -> None:
+    """Lets functions become Spark's with the deadline of a block. Outside of any they become so as they are."""
+    made = class_.__init__
+
+    @wraps(made)
+    def begun(self: Any, func: Any, *more: Any, **named: Any) -> None:
+        seconds = _seconds.get()
+        made(self, func if seconds is None else watched(func, seconds), *more, **named)
+
+    class_.__init__ = begun
 
 
 def _begins_at_times(target: Target) -> bool:

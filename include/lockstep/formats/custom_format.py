@@ -27,6 +27,5 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Custom, source: str
         refuse_vain_deletion(format_, source, pipeline.targets)
     except BadDefinition as fault:
         raise BadDefinition(f"{pipeline.name}: {fault}", next_command=f"lockstep check {pipeline.name}") from None
-    most = pipeline.record_limits.bytes
     decoder = partial(OwnDecoder, format_, source, pipeline.targets)
-    return decoded_in_python(records, format_.columns, decoder, most)
+    return decoded_in_python(records, format_.columns, decoder, pipeline.record_limits)

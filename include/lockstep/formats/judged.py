@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.engine import LeftToSpark
 from lockstep.core.formats.registered import Protobuf
-from lockstep.core.isolation import READER_ENDED_TWICE
+from lockstep.core.isolation import hidden_reason
 from lockstep.core.pipeline.formats import marked_columns
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import BYTES_COLUMNS
+from lockstep.deadline import Deadline
 from lockstep.formats.registered import require_registry
 from lockstep.formats.rows import RecordOutcome, require_accepted, shortened_reason
 from lockstep.formats.values import arrow_type
@@ -50,15 +51,16 @@ class JudgedRecords:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields raw records as decoded ones. Raises `LeftToSpark` for a record that Spark alone can judge."""
-        judging = self._judging()
+        judging, deadline = self._judging(), Deadline(self.pipeline.record_limits.seconds)
         for batch in batches:
             places, columns = np.array([], np.int64), None
-            if judging.by_columns:
-                places, columns = judging.by_columns(batch.column("_value"))
-            is_left = np.ones(batch.num_rows, np.bool_)
-            is_left[places] = False
-            rest = np.flatnonzero(is_left)
-            outcomes = judging.outcomes(batch, rest)
+            with deadline:
+                if judging.by_columns:
+                    places, columns = judging.by_columns(batch.column("_value"))
+                is_left = np.ones(batch.num_rows, np.bool_)
+                is_left[places] = False
+                rest = np.flatnonzero(is_left)
+                outcomes = judging.outcomes(batch, rest, deadline)
             if any(outcome.refusal for outcome in outcomes):
                 some, named = batch.take(pa.array(rest)), not isinstance(self.pipeline.topic, str)
                 require_accepted(some, outcomes, names_topic=named)
@@ -141,15 +143,15 @@ class _Judging:
     by_columns: ByColumns | None
     keys_may_be_text: bool = False
 
-    def outcomes(self, batch: pa.RecordBatch, rest: np.ndarray) -> list[RecordOutcome]:
-        """Judges the records at these places, in order."""
+    def outcomes(self, batch: pa.RecordBatch, rest: np.ndarray, deadline: Deadline) -> list[RecordOutcome]:
+        """Judges the records at these places, in order. Each is progress."""
         if not len(rest):
             self._pass_over(batch, 0, batch.num_rows)
             return []
         some = batch.take(pa.array(rest)) if len(rest) < batch.num_rows else batch
         raw = [some.column(name).to_pylist() for name in ("_key", "_value", "_headers", "_bytes")]
         outcomes, behind = [], 0
-        for place, (*record, size) in zip(rest.tolist(), zip(*raw, strict=True), strict=True):
+        for place, (*record, size) in deadline.each(zip(rest.tolist(), zip(*raw, strict=True), strict=True)):
             if place > behind:
                 self._pass_over(batch, behind, place)
             behind = place + 1
@@ -164,7 +166,7 @@ class _Judging:
 
     def _outcome(self, record: Sequence[Any], size: int) -> RecordOutcome:
         if not 0 <= size <= self.limits.bytes:
-            return RecordOutcome(reason=READER_ENDED_TWICE if size < 0 else self.limits.excess(size))
+            return RecordOutcome(reason=hidden_reason(size) if size < 0 else self.limits.excess(size))
         outcome = self.judge(*record)
         if outcome.reason is not None:
             return RecordOutcome(reason=shortened_reason(outcome.reason), deleted=outcome.deleted)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lockstep.core.errors import BadData
 from lockstep.core.records import MARK_COLUMNS
+from lockstep.deadline import Deadline
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lockstep.core.pipeline.columns import Column
+    from lockstep.core.pipeline.limits import RecordLimits
 
     Headers = list[tuple[str, bytes | None]]
 
@@ -44,12 +46,12 @@ def decoded_in_python(
     records: DataFrame,
     columns: Sequence[Column],
     decoder: Callable[[], Callable[[bytes | None, bytes | None, str | None], RecordOutcome]],
-    most: int,
+    limits: RecordLimits,
 ) -> DataFrame:
     """Adds `_deleted`, `_reason`, `_filtered` and the columns. `decoder` makes the judge of records once per task.
 
-    The judge takes key, value and headers, the latter as the JSON text that rejects keep. It sees only records of up to
-    `most` bytes.
+    The judge takes key, value and headers, the latter as the JSON text that rejects keep. It sees only records within the
+    limit of bytes, and each record is progress.
     """
     declared = [*MARK_COLUMNS, *((f"`{column.name}`", column.type) for column in columns)]
     names = ", ".join(f"{name} {type_}" for name, type_ in declared)
@@ -57,14 +59,15 @@ def decoded_in_python(
     schema = type(added)([*records.schema.fields, *added.fields])
 
     def decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        judge = decoder()
+        judge, deadline = decoder(), Deadline(limits.seconds)
         for batch in batches:
             raw = [batch.column(name).to_pylist() for name in ("_key", "_value", "_headers", "_bytes")]
             # A record that is too large, or hidden, comes without its bytes: no decoder is shown a record that is none.
-            outcomes = [
-                judge(*record) if size is None or 0 <= size <= most else TOO_LARGE
-                for *record, size in zip(*raw, strict=True)
-            ]
+            with deadline:
+                outcomes = [
+                    judge(*record) if size is None or 0 <= size <= limits.bytes else TOO_LARGE
+                    for *record, size in deadline.each(zip(*raw, strict=True))
+                ]
             require_accepted(batch, outcomes)
             yield _with_outcomes(batch, columns, outcomes)
 

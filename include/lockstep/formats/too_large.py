@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
-from lockstep.core.isolation import READER_ENDED_TWICE
+from lockstep.core.isolation import READER_BUSY_TWICE, READER_ENDED_TWICE
 from lockstep.core.pipeline.limits import TOO_MANY_HEADERS
 from lockstep.core.records import HEADERS_UNIT
 
@@ -28,5 +28,6 @@ def refused(records: DataFrame, pipeline: Pipeline) -> DataFrame:
     headers = F.format_string(many, F.expr(f"_bytes div {HEADERS_UNIT}"))
     reason = F.when(F.col("_bytes") >= HEADERS_UNIT, headers).otherwise(reason)
     reason = F.when(F.col("_bytes") < 0, F.lit(READER_ENDED_TWICE)).otherwise(reason)
+    reason = F.when(F.col("_bytes") < -HEADERS_UNIT, F.lit(READER_BUSY_TWICE)).otherwise(reason)
     values = {column.name: F.when(fits, F.col(column.name)) for column in pipeline.staged_columns}
     return records.withColumns({**marks, "_reason": F.when(fits, F.col("_reason")).otherwise(reason), **values})

@@ -13,6 +13,8 @@ from lockstep.core.text import as_plain
 MEGABYTE = 2**20
 MOST_DAYS = 36_500
 MOST_RECORD_BYTES = 512 * MEGABYTE  # the most that the JVM, Arrow and Postgres all hold in one value
+MOST_RECORD_SECONDS = 86_400  # without progress: a day
+ADDED_LIMITS = {"headers", "seconds"}  # later than the others: a definition without them keeps its hash
 MOST_RECORD_HEADERS = 100_000  # of a record with more, librdkafka gives none
 
 TOO_MANY_HEADERS = "has {} headers; the limit is {} (record_limits.headers); key, value and headers are not kept"
@@ -42,7 +44,8 @@ class Limits:
 class RecordLimits:
     """The limits of a record: bytes after decompression, headers, and for a registry's schemas depth and values.
 
-    `schemas` is how many schema ids the registry may refuse as unknown in one task.
+    `schemas` is how many schema ids the registry may refuse as unknown in one task. `seconds` is how long a decoder or
+    transform may work without progress.
     """
 
     bytes: int = 64 * MEGABYTE
@@ -50,12 +53,13 @@ class RecordLimits:
     values: int = 1_000_000
     schemas: int = 100
     headers: int = 10_000
+    seconds: int = 600
 
     @property
     def shown(self) -> str:
         """Says each limit, and which of them are the defaults."""
         words = {"bytes": "{} bytes", "depth": "depth {}", "values": "{} values", "schemas": "{} schemas"}
-        words["headers"] = "{} headers"
+        words |= {"headers": "{} headers", "seconds": "{} seconds"}
         default = RecordLimits()
         if self == default:
             return f"{', '.join(text.format(getattr(self, name)) for name, text in words.items())} (defaults)"
@@ -66,16 +70,20 @@ class RecordLimits:
         for name, value in as_plain(self).items():
             if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
                 raise BadDefinition(f"record_limits.{name} is {value!r}: it must be a whole number above 0")
-        for name, most in (("bytes", MOST_RECORD_BYTES), ("depth", 200), ("headers", MOST_RECORD_HEADERS)):
+        for name, most in (
+            ("bytes", MOST_RECORD_BYTES),
+            ("depth", 200),
+            ("headers", MOST_RECORD_HEADERS),
+            ("seconds", MOST_RECORD_SECONDS),
+        ):
             if getattr(self, name) > most:
                 raise BadDefinition(f"record_limits.{name} is {getattr(self, name)}: {most} is the most")
 
     def document(self) -> dict[str, Any]:
-        """Returns the limits as plain JSON. The limit of headers is left out while it has its default."""
-        whole: dict[str, Any] = as_plain(self)
-        if self.headers == RecordLimits().headers:
-            del whole["headers"]
-        return whole
+        """Returns the limits as plain JSON. Those of headers and seconds are left out while they have their defaults."""
+        default = as_plain(RecordLimits())
+        whole = as_plain(self).items()
+        return {name: value for name, value in whole if name not in ADDED_LIMITS or value != default[name]}
 
     def excess(self, size: int) -> str:
         """Says which limit a record of this `_bytes` exceeds."""

@@ -25,7 +25,7 @@ from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.source import kept_lines, source_lines
 from lockstep.engine.spark import short as spark_short
 from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt, is_of_spark
-from lockstep.engine.spark.isolation import isolating, newest_task, trial
+from lockstep.engine.spark.isolation import in_trial, isolating, newest_task, trial
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
 from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
@@ -155,42 +155,44 @@ class SparkEngine:
     def _is_long(self, work: StageWork) -> bool:
         return self.route(work.ranges, died=work.after_task is not None).way is Way.SPARK
 
-    def _dies(self, work: StageWork) -> bool:
-        """Returns True if a task dies that reads and decodes these records. Keeps no rows."""
+    def _death(self, work: StageWork) -> ReaderDied | None:
+        """Returns the death of a task that reads and decodes these records. Keeps no rows."""
 
         def tried() -> None:
-            trial(self._decoded(work, self._tasks(work)), self._folder, self._transforms, work)
+            folder = in_trial(self._folder, work)
+            trial(self._decoded(work, self._tasks(work), folder), folder, Transforms(folder), work)
 
         try:
             self._asked(work, tried)
-        except ReaderDied:
-            return True
-        return False
+        except ReaderDied as died:
+            return died
+        return None
 
     def _tasks(self, work: StageWork, per_range: int = 0, *, may_cut: bool = False) -> int:
         return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots, may_cut=may_cut)
 
-    def _decoded(self, work: StageWork, tasks: int | None = None) -> DataFrame:
+    def _decoded(self, work: StageWork, tasks: int | None = None, folder: PipelineFolder | None = None) -> DataFrame:
         """Returns the records, read by Spark's source and decoded. Ranges that begin in archived files have our reader."""
         if self._sample is not None:
-            return self._formed(records_given(work, self._sample.hiding(work.hidden).records))
+            return self._formed(records_given(work, self._sample.hiding(work).records), folder)
         if work.archived:
-            return self._formed(records_given(work, self._reading(work).records))
+            return self._formed(records_given(work, self._reading(work).records), folder)
         pipeline = self._folder.pipeline
         named = pipeline.envelope is not None and pipeline.envelope.topic is not None
         raw = records_of(work, self._kafka, self._kafka_options, pipeline.record_limits, names_topic=named)
-        return self._formed(raw.coalesce(tasks) if tasks else raw)
+        return self._formed(raw.coalesce(tasks) if tasks else raw, folder)
 
     def _reading(self, work: StageWork) -> KafkaRanges:
         return reader_of(work, self._reader, self._folder.pipeline.archive)
 
-    def _formed(self, raw: DataFrame) -> DataFrame:
-        return decoded(raw, self._folder.pipeline, decode=self._folder.decode, registry=self._registry)
+    def _formed(self, raw: DataFrame, folder: PipelineFolder | None = None) -> DataFrame:
+        folder = folder or self._folder
+        return decoded(raw, folder.pipeline, decode=folder.decode, registry=self._registry)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
         """Runs `do`, without the records that are proved to kill their reader."""
         newest = partial(self._asked, work, newest_task)
-        return isolating(work, lambda its: self._asked(its, partial(do, its)), self._dies, newest)
+        return isolating(work, lambda its: self._asked(its, partial(do, its)), self._death, newest)
 
     def _asked(self, work: StageWork, do: Callable[[], _Reported]) -> _Reported:
         """Runs `do` under a name that can be cancelled. Turns Spark's errors into one line."""

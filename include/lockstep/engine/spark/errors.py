@@ -24,6 +24,8 @@ DIED = (
     "java.lang.OutOfMemoryError",
     "exited caused by one of the running tasks",  # an executor. Spark calls the end of a preempted one unrelated.
 )
+# The words of a process that its deadline has ended, in Spark's error. A process that crashed begins with others.
+TRACEBACK, CRASHED = "(most recent call first)", "Fatal Python error"
 # Spark's words for jobs that this process has ended, with the task of Airflow that it is: its own JVM's, a server's.
 OF_AN_ENDED_TASK = ("cancelled as part of cancellation of all jobs", "OPERATION_CANCELED")
 RANGES_SHOWN = 10
@@ -71,10 +73,12 @@ def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) ->
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
     ranges = ", ".join(str(item.offsets) for item in work.ranges[:RANGES_SHOWN])
     if any(died in line for line in lines for died in DIED):
+        is_busy = TRACEBACK in str(error) and CRASHED not in str(error)
+        how = "made no progress within record_limits.seconds" if is_busy else "died, or had no memory left,"
         return ReaderDied(
-            f"{where}: batch {work.batch_id} could not be staged: the process of a task died, or had no memory left, while it "
-            f"read {ranges}",
+            f"{where}: batch {work.batch_id} could not be staged: the process of a task {how} while it read {ranges}",
             next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ..., if a record is at fault",
+            is_busy=is_busy,
         )
     if any("ArithmeticException: long overflow" in line for line in lines):
         return BadData(

@@ -33,6 +33,8 @@ JVM_SETTINGS = {
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
     "spark.sql.unionOutputPartitioning": "false",  # else parallel tasks become one task that works them off in turn
     "spark.python.worker.reuse": "true",
+    "spark.python.worker.faulthandler.enabled": "true",  # the error of a task has its process's last words
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
 }
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lockstep.core.errors import Unreachable
 from lockstep.core.planning.routes import is_judged
 from lockstep.core.settings import STAGER_DSN
-from lockstep.engine.short_way import LEFT_SCHEMA, ShortWay
+from lockstep.engine.short_way import LEFT_SCHEMA, ShortWay, with_deadline
 from lockstep.engine.sinks.session import ways_to
 from lockstep.engine.sinks.stretches import LEFT_OUT
 from lockstep.engine.sinks.writer import Writer
@@ -104,7 +104,7 @@ def _decode(folder: PipelineFolder, registry: Registry | None) -> Decode:
     """Returns the decoder by columns. The route leads here only where there is one."""
     if (decode := decoder_by_columns(folder.pipeline, registry)) is None:
         raise TypeError(f"{folder.pipeline.name}: its records do not decode by columns")
-    return decode
+    return with_deadline(decode, folder.pipeline.record_limits.seconds)
 
 
 def _numbers(parts: int) -> DataFrame:

@@ -13,7 +13,7 @@ from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import allow_tokens_from, session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ def records_of(
     """Returns the ranges' records as `RAW_SCHEMA`: assigned partitions, numeric offsets, committed records only.
 
     A record past the limits comes without its bytes. `_bytes` is its true size, and tells too many headers. A hidden
-    record also comes without its bytes. Its `_bytes` are below zero: the complement of its size. `_topic` is null unless
+    record also comes without its bytes. Its `_bytes` are below zero, as of `hidden_size`. `_topic` is null unless
     it is wanted, or the ranges are of several topics.
     """
     parts = parts_by_topic(
@@ -59,12 +59,12 @@ def records_of(
         "failOnDataLoss": "true",
         "includeHeaders": "true",
     }
-    hidden = [f"({_place(item, named=several)}, {item.offsets.from_offset}L)" for item in work.hidden]
     place = _PLACE if several else "partition"
     many = f"case when array_size(headers) > {limits.headers} then array_size(headers) * {HEADERS_UNIT} else 0 end"
     size, fits = f"{SIZE} + {many}", f"size between 0 and {limits.bytes}"
-    if hidden:
-        size = f"case when ({place}, offset) in ({', '.join(hidden)}) then ~({SIZE}) else {size} end"
+    if work.hidden:
+        busy = f"case when {_is_one(place, work.busy, named=several)} then {HEADERS_UNIT} else 0 end"
+        size = f"case when {_is_one(place, work.hidden, named=several)} then ~({SIZE} + {busy}) else {size} end"
     streams = ", ".join(f"{_place(item, named=several)}, {item.stream_id}" for item in work.ranges)
     # As SQL: each call of a function from Python is several round trips to the JVM.
     return (
@@ -104,6 +104,12 @@ def offsets_json(parts: Mapping[str, Mapping[int, _Part]], offset_of: Callable[[
 
 def _place(item: StreamRange, *, named: bool) -> str:
     return f"'{item.offsets.topic_partition}'" if named else str(item.offsets.topic_partition.partition)
+
+
+def _is_one(place: str, items: Sequence[StreamRange], *, named: bool) -> str:
+    """Returns the condition that a record is one of these."""
+    known = [f"({_place(item, named=named)}, {item.offsets.from_offset}L)" for item in items]
+    return f"({place}, offset) in ({', '.join(known)})" if known else "false"
 
 
 def records_given(work: StageWork, read: Read) -> DataFrame:

@@ -24,5 +24,5 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Avro, registry: Reg
     Reads their `_key`, `_value` and `_headers`. Raises `BadDefinition` without a registry.
     """
     decoder = partial(avro_decoder, pipeline, format_, require_registry(pipeline, format_, registry))
-    frame = decoded_in_python(records, format_.columns, decoder, pipeline.record_limits.bytes)
+    frame = decoded_in_python(records, format_.columns, decoder, pipeline.record_limits)
     return with_plain_keys(frame, pipeline)

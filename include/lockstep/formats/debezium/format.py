@@ -26,4 +26,4 @@ def decoded(records: DataFrame, pipeline: Pipeline, format_: Debezium, registry:
     if format_.wire is not None:
         registry = require_registry(pipeline, format_.wire, registry)
     decoder = partial(change_decoder, pipeline, format_, registry)
-    return decoded_in_python(records, marked_columns(format_), decoder, pipeline.record_limits.bytes)
+    return decoded_in_python(records, marked_columns(format_), decoder, pipeline.record_limits)

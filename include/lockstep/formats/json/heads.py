@@ -102,7 +102,7 @@ def head_judge(pipeline: Pipeline, format_: Json, registry: Registry) -> HeadJud
 def without_heads(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Registry | None) -> DataFrame:
     """Adds the JSON behind each head, the keys of tombstones, and the faults. Raises `BadDefinition` without a registry."""
     judge = partial(head_judge, pipeline, format_, require_registry(pipeline, format_, registry))
-    frame = decoded_in_python(records, PARTS, judge, pipeline.record_limits.bytes)
+    frame = decoded_in_python(records, PARTS, judge, pipeline.record_limits)
     return frame.withColumnRenamed("_reason", HEAD_FAULT).drop("_deleted", "_filtered")
 
 

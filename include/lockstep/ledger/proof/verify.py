@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg2 import sql
 
-from lockstep.core.isolation import READER_ENDED_TWICE
+from lockstep.core.isolation import FATAL_REASONS
 from lockstep.core.lake.iceberg import LakeCopy
 from lockstep.core.pipeline.definition import Append, Upsert
 from lockstep.core.pipeline.guarantees import Delivered
@@ -206,9 +206,9 @@ def rejected_between(cur: cursor, stream_id: int, from_offset: int, until_offset
 
 
 def fatal_between(cur: cursor, stream_id: int, from_offset: int, until_offset: int) -> set[int]:
-    """Returns the rejects of a stretch that killed their reader's process, and that nobody decodes again."""
+    """Returns the rejects of a stretch that ended their reader or kept it busy, and that are not decoded again."""
     stretch = {"stream_id": stream_id, "from_offset": from_offset, "until_offset": until_offset}
-    cur.execute(Q["fatal_between"], stretch | {"fatal": READER_ENDED_TWICE})
+    cur.execute(Q["fatal_between"], stretch | {"fatal": FATAL_REASONS})
     return {row.offset for row in every(cur)}
 
 

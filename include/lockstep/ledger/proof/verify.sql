@@ -206,9 +206,9 @@ where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %
 select "offset" from lockstep.reject where stream_id = %(stream_id)s
 
 -- name: fatal_between
--- The offsets of a stretch that were rejected because they ended their reader's process.
+-- The offsets of a stretch that were rejected because they ended their reader's process, or kept it busy.
 select "offset" from lockstep.reject
-where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s and reason = %(fatal)s
+where stream_id = %(stream_id)s and "offset" >= %(from_offset)s and "offset" < %(until_offset)s and reason = any(%(fatal)s)
 
 -- name: rejected_between
 -- The offsets of a stretch that were rejected.
