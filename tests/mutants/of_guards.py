@@ -26,6 +26,8 @@ GIVEN_UP = "tests/ledger/test_given_up.py::"
 STREAMS = "tests/ledger/test_streams_by_decision.py::"
 NOT_SAID = f"{STREAMS}test_no_stream_begins_where_no_decision_of_its_transaction_says"
 DECIDED = "ledger/migrations/0091_streams_by_decision.sql"
+DEADLINES = "tests/formats/test_deadline.py::test_"
+BUSY = "tests/spark/test_busy_readers.py::test_a_record_that_keeps_its_reader_busy_is_a_reject_and_the_others_are_rows"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
 
 MUTANTS = [
@@ -482,5 +484,40 @@ MUTANTS = [
             "(newest.owner, newest.dag_id, newest.dag_run_id) != ours",
             "(newest.dag_id, newest.dag_run_id) != ours[1:]",
         ),
+    ),
+    one(
+        "work without progress ends no process",
+        "one record would keep its batch until the run is ended",
+        (f"{DEADLINES}work_that_makes_no_progress_ends_its_process_and_says_where[Python]",),
+        Edit("deadline.py", "signal.setitimer(signal.ITIMER_REAL, self.seconds + SECONDS_BETWEEN)", "pass"),
+        long=True,
+    ),
+    one(
+        "a wait counts as work without progress",
+        "a slow Kafka or Postgres would be taken for a record that keeps its reader busy",
+        (
+            f"{DEADLINES}progress_and_waiting_end_no_process[time after a piece]",
+            f"{DEADLINES}progress_and_waiting_end_no_process[a function between two calls]",
+        ),
+        Edit("deadline.py", "    signal.setitimer(signal.ITIMER_REAL, 0)\n", "    return\n"),
+    ),
+    one(
+        "the process of small batches waits for its decoder for ever",
+        "a record that Arrow never finishes would keep the run, and its lease",
+        f"{DEADLINES}a_piece_that_takes_too_long_in_this_process_is_left_to_spark",
+        Edit("engine/straight.py", "if not wait([made], seconds).done:", "if wait([made], seconds).done is None:"),
+    ),
+    one(
+        "each trial has the whole deadline",
+        "the search for one record would take hours",
+        "tests/core/test_isolation.py::test_only_the_proof_on_one_record_has_the_whole_deadline",
+        Edit("core/isolation.py", "else max(1, seconds // 10)", "else seconds"),
+    ),
+    one(
+        "a transform's functions have no deadline",
+        "a transform that never ends would keep its batch",
+        (f"{BUSY}[a transform of batches]",),
+        Edit("engine/transforms.py", "func if seconds is None else watched(func, seconds)", "func"),
+        long=True,
     ),
 ]
