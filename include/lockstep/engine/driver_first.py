@@ -153,16 +153,15 @@ class Driver:
     def read(self, work: StageWork, sink: Sink[_Reported], go_on: GoOn) -> tuple[_Reported, ...]:
         """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
         from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
-        from lockstep.engine.straight import decode_directly, patient  # noqa: PLC0415 - as above
+        from lockstep.engine.straight import decode_patiently  # noqa: PLC0415 - as above
         from lockstep.formats import decoder_by_columns  # noqa: PLC0415 - as above
 
         if (decode := decoder_by_columns(self._folder.pipeline, self._registry)) is None:
             raise LeftToSpark
-        decode = patient(decode, self._folder.pipeline.record_limits.seconds)
         raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)
         with _one_line(work, go_on):
-            reports = writer.direct(decode_directly(raw, decode, keeps_bytes=self._folder.quarantines))
+            reports = writer.direct(decode_patiently(raw, decode, self._folder))
             rows = [row for report in reports for row in report.to_pylist()]
         return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))
 

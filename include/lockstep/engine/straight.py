@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lockstep.core.offsets import StreamRange
+    from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
     from lockstep.formats import Decode
@@ -32,6 +33,12 @@ def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_byte
         if len(places) < batch.num_rows:
             raise LeftToSpark
         yield as_decoded(batch, columns, keeps_bytes=keeps_bytes)
+
+
+def decode_patiently(raw: Iterable[pa.RecordBatch], decode: Decode, folder: PipelineFolder) -> Iterator[pa.RecordBatch]:
+    """Yields the same in a process that must not end. Raises `LeftToSpark` if a piece keeps the decoder busy, too."""
+    seconds = folder.pipeline.record_limits.seconds
+    return decode_directly(raw, patient(decode, seconds), keeps_bytes=folder.quarantines)
 
 
 def patient(decode: Decode, seconds: float) -> Decode:
