@@ -130,7 +130,9 @@ def lost_table_need(pipeline: str, table: str, found: str) -> str:
     """Returns how a lake table is led on whose pointer names files that upkeep has deleted since the backup."""
     return (
         f"{table} cannot be read: {found}: the backup is older than LOCKSTEP_LAKE_KEEP. Put these files back from the "
-        f"versions or a backup of the store, or restore a younger backup, then lockstep restored {pipeline} --preview"
+        f"versions or a backup of the store, or restore a younger backup, then lockstep restored {pipeline} --preview; or "
+        f"let another pipeline read the records anew: lockstep clone {pipeline} --to ANOTHER_NAME, then lockstep migrate "
+        "ANOTHER_NAME, lockstep run ANOTHER_NAME --until-idle, lockstep verify ANOTHER_NAME --deep"
     )
 
 
