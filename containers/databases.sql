@@ -14,8 +14,9 @@ create role lockstep_committer nologin;
 create role lockstep_partition nologin;
 create role lockstep_reader nologin;
 create role lockstep_executor nologin;
+create role lockstep_judge nologin;
 grant lockstep_owner, lockstep_targets, lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader,
-    lockstep_executor to lockstep with admin option;
+    lockstep_executor, lockstep_judge to lockstep with admin option;
 grant lockstep_planner, lockstep_stager, lockstep_committer, lockstep_partition, lockstep_reader to lockstep_run;
 create database lockstep owner lockstep;
 create role airflow login password :'airflow';

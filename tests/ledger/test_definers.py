@@ -27,7 +27,11 @@ MAY_CALL = {
         "rename_pipeline",  # writes its decision
         "trim_feed",  # what is older than the feed keeps, and sent
     },
-    "lockstep_stager": {"archive_of", "guarantee_of"},
+    "lockstep_stager": {
+        "archive_of",
+        "guarantee_of",
+        "show_to_judge",  # rows of the newest attempt, to a role without rights, within the transaction
+    },
     "lockstep_committer": {
         "archive_of",
         "guarantee_of",
@@ -60,6 +64,7 @@ MAY_CALL = {
     },
     "lockstep_reader": {"archive_of", "guarantee_of", "erasure_decision", "feed_misses"},
     "lockstep_executor": set(),
+    "lockstep_judge": set(),
     "lockstep_targets": set(),
 }
 # What a caller would make the owner do with rows of its own.

@@ -23,7 +23,7 @@ from support.scenes.whole_ledger import fill, whole_ledger
 
 LIST = Path(__file__).with_name("accepted_statements.txt")
 OF_A_RUN = ("planner", "stager", "committer", "partition", "reader")
-LOGINS = {**{role: (role,) for role in (*OF_A_RUN, "executor")}, "run": OF_A_RUN}
+LOGINS = {**{role: (role,) for role in (*OF_A_RUN, "executor", "judge")}, "run": OF_A_RUN}
 AT_LEAST = 2000
 ROWLESS = """select c.oid::regclass::text from pg_class c where c.relkind in ('r', 'p')
     and c.relnamespace::regnamespace::text = any(%s) and (xpath('/row/n/text()', query_to_xml(
@@ -31,7 +31,7 @@ ROWLESS = """select c.oid::regclass::text from pg_class c where c.relkind in ('r
 # A role that may change a column and not read it would not be seen: what changes nothing is told apart by reading.
 BLIND = """select r.rolname, a.attrelid::regclass::text, a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid
     cross join pg_roles r where c.relnamespace::regnamespace::text = any(%s) and c.relkind in ('r', 'p') and a.attnum > 0
-      and not a.attisdropped and r.rolname ~ '^lockstep_(planner|stager|committer|partition|reader|executor)$'
+      and not a.attisdropped and r.rolname ~ '^lockstep_(planner|stager|committer|partition|reader|executor|judge)$'
       and has_column_privilege(r.rolname, a.attrelid, a.attnum, 'update')
       and not has_column_privilege(r.rolname, a.attrelid, a.attnum, 'select')"""
 # Such an error says nothing about rights and guards.

@@ -30,7 +30,42 @@ DEADLINES = "tests/formats/test_deadline.py::test_"
 BUSY = "tests/spark/test_busy_readers.py::test_a_record_that_keeps_its_reader_busy_is_a_reject_and_the_others_are_rows"
 GIVES = "ledger/migrations/0083_given_up_by_decision.sql"
 
+JUDGED = "tests/ledger/test_judge_session.py::test_"
+JUDGES = "ledger/migrations/0096_rows_for_a_judge.sql"
+
 MUTANTS = [
+    one(
+        "an attempt that has its verdict is shown to the judge",
+        "rows behind a view could be read after their commit, by whoever may stage",
+        f"{JUDGED}an_attempt_without_a_judgement_to_come_is_shown_to_nobody",
+        Edit(JUDGES, " and b.state = 'planned' and a.state = 'staged')", ")"),
+        long=True,
+    ),
+    one(
+        "the judge is shown rows of tasks that do not count",
+        "a row that a lost task left behind could refuse a batch that has no such record",
+        f"{JUDGED}a_row_of_a_task_that_is_not_of_the_batch_is_not_judged",
+        Edit(JUDGES, " and t._task in (\n", " and t._task not in (\n"),
+        long=True,
+    ),
+    one(
+        "the judge is shown rows of every batch",
+        "a suite would look at the whole table, and read what others have committed",
+        f"{JUDGED}the_judge_reads_no_row_of_another_batch[behind a view]",
+        Edit(JUDGES, "where r.batch_id = %s and t._batch = %s', columns", "where %s = %s', columns"),
+        long=True,
+    ),
+    one(
+        "hidden rows are shown without their view",
+        "what a stager calls hidden would be read with the owner's rights",
+        f"{JUDGED}hidden_rows_whose_view_is_gone_are_shown_to_nobody",
+        Edit(
+            JUDGES,
+            "if lockstep.rows_behind(to_regclass(left(rows_table, -5))) is distinct from to_regclass(rows_table) then",
+            "if false then",
+        ),
+        long=True,
+    ),
     one(
         "everybody may execute the ledger's functions",
         "a trigger of the owner's would work on rows that anybody makes up",

@@ -24,6 +24,7 @@ EXACT_TIME = "tests/formats/test_protobuf_types.py::test_a_timestamp_is_exact_or
 ODD_NAMES = (
     "tests/kafka/test_names_of_columns.py::test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called"
 )
+JUDGED = "tests/ledger/test_judge_session.py::test_"
 LONG_KEYS = "tests/ledger/test_long_keys.py::"
 REFUSED = "tests/ledger/test_refused_records.py::test_the_first_record_that_a_target_refuses_is_named_by_its_offset"
 LARGE = "tests/spark/test_too_large.py::"
@@ -373,13 +374,30 @@ MUTANTS = [
         "the judge's session may write",
         "a suite could move a sequence of the ledger, or leave a table",
         tuple(
-            f"tests/ledger/test_judge_session.py::test_the_judge_writes_nothing_whatever_its_suite_says[{each}]"
+            f"{JUDGED}{each}"
             for each in (
-                "select nextval('lockstep.token_seq')",
-                "create temp table t (a int)",
+                "the_judge_reads_no_table_and_writes_nothing_whatever_its_suite_says[append]",
+                "another_role_that_a_query_takes_on_writes_nothing_and_ends_with_the_query[append]",
             )
         ),
-        Edit("steps/batch/expectations.py", "conn.set_session(readonly=True)", "conn.set_session(readonly=False)"),
+        Edit("adapters/connection/judge.py", "set transaction read only; savepoint held", "savepoint held"),
+        long=True,
+    ),
+    one(
+        "a suite is judged as the stager",
+        "a suite could read the whole ledger, and other pipelines' rejects",
+        (
+            f"{JUDGED}the_judge_reads_no_table_and_writes_nothing_whatever_its_suite_says[append]",
+            f"{JUDGED}the_judge_reads_the_rows_of_its_attempt_whatever_the_target[append]",
+        ),
+        Edit("steps/batch/expectations.py", "            become(cur, JUDGE)\n", ""),
+        long=True,
+    ),
+    one(
+        "a role that a query takes on stays",
+        "the rest of the suite would have the rights of a run",
+        (f"{JUDGED}another_role_that_a_query_takes_on_writes_nothing_and_ends_with_the_query[append]",),
+        Edit("adapters/connection/judge.py", "rollback to savepoint held", "select 1"),
         long=True,
     ),
     one(

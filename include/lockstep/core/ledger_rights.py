@@ -14,7 +14,8 @@ EVENT_TIME = ("event_time", "stream_time", "judged", "window_state", "late")
 LAKE_SWEPT = ("lake_prefix", "lake_prepared")
 LAKE_KEPT = ("lake_upkeep", "lake_gone")
 OF_EXECUTORS = "lockstep_executor"  # it stages, and reads nothing
-EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN, OF_EXECUTORS)
+OF_SUITES = "lockstep_judge"  # it has no right. A judgement shows it the rows of its attempt
+EXPECTED_ROLES = ("lockstep_owner", "lockstep_targets", *OF_A_RUN, OF_EXECUTORS, OF_SUITES)
 # Rows that no role changes. A batch, an attempt and a request are closed once, which a trigger guards.
 HISTORY_TABLES = (
     "definition",

@@ -47,6 +47,7 @@ LEDGER_ROLES = (
     "lockstep_partition",
     "lockstep_reader",
     "lockstep_executor",
+    "lockstep_judge",
 )
 
 

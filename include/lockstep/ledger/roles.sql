@@ -35,6 +35,8 @@ alter default privileges for role lockstep_stager in schema lockstep_staging
 -- Executors write staged rows, and read nothing.
 grant usage on schema lockstep_staging to lockstep_executor;
 alter default privileges for role lockstep_stager in schema lockstep_staging grant insert on tables to lockstep_executor;
+-- A suite is judged by a role that reads what a judgement shows it, and nothing else. Who stages may take it on.
+grant lockstep_judge to lockstep_stager;
 grant create on schema public to lockstep_owner, lockstep_targets;
 create table if not exists lockstep.migration (
     version int primary key,

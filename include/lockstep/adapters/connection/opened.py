@@ -74,12 +74,12 @@ def _fraction(text: str) -> float | str:
     return number if math.isfinite(number) else text
 
 
-def open_stager(dsn: str) -> connection:
+def open_stager(dsn: str, **more: Any) -> connection:
     """Connects for a `staging_dsn`, as the stager or as an executor. The session ends what its client has left.
 
     Raises `Refusal` behind a pooler that shares backends between sessions.
     """
-    conn = open_connection(dsn)
+    conn = open_connection(dsn, **more)
     try:
         _require_own_backend(conn, dsn)
         with conn, conn.cursor() as cur:

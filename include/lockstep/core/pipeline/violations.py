@@ -83,7 +83,7 @@ def may_quarantine(default: str, suite: Mapping[str, Any] | None) -> bool:
 def needs_staging(suite: Mapping[str, Any] | None) -> bool:
     """Returns True if an expectation looks at more than values of decoded columns and the number of rows.
 
-    Only staged rows have the bytes of a record, and only the stager may look at other tables.
+    Only staged rows have the bytes of a record, and all of the columns that a list may name.
     """
     expectations = (suite or {}).get("expectations")
     return isinstance(expectations, list) and any(

@@ -37,8 +37,8 @@ select session_user as login, pg_has_role(session_user, 'lockstep_targets', 'MEM
         union all
         select rolname from pg_roles
         where rolname in ('lockstep_owner', 'lockstep_planner', 'lockstep_stager', 'lockstep_committer', 'lockstep_partition',
-            'lockstep_reader', 'lockstep_executor', 'pg_read_all_data', 'pg_write_all_data', 'pg_execute_server_program', 'pg_read_server_files',
-            'pg_write_server_files')
+            'lockstep_reader', 'lockstep_executor', 'lockstep_judge', 'pg_read_all_data', 'pg_write_all_data', 'pg_execute_server_program',
+            'pg_read_server_files', 'pg_write_server_files')
           and pg_has_role(session_user, oid, 'MEMBER')) may) as more,
     current_database() as database, pg_postmaster_start_time()::text as server
 

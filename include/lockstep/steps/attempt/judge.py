@@ -18,7 +18,7 @@ from lockstep.core.states import CommitUnit
 
 if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.staging import AttemptId, HiddenRows
+    from lockstep.core.staging import AttemptId
 
 JUDGE = "lockstep.steps.batch.expectations"
 
@@ -45,16 +45,14 @@ class JudgeBeside:
                 start_new_session=True,  # Ctrl-C is this process's, which ends the other
             )
 
-    def ask(
-        self, dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: HiddenRows | None = None
-    ) -> Judgement | None:
+    def ask(self, dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement | None:
         """Returns the judgement. Returns None if nothing was begun, or if the process cannot judge."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None
         found = None
         try:
-            pickle.dump((dsn, folder, attempt, rows), process.stdin)
+            pickle.dump((dsn, folder, attempt), process.stdin)
             process.stdin.flush()
             found = pickle.load(process.stdout)  # noqa: S301 - from our own process, over its own pipe
         except (OSError, EOFError, TypeError, AttributeError, pickle.PickleError):  # the last three: it is no value

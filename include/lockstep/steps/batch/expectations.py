@@ -6,10 +6,9 @@ import logging
 import os
 import pickle
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from difflib import get_close_matches
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
@@ -18,8 +17,9 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.registry import list_registered_expectation_implementations
 
 from lockstep.adapters.connection.dsn import staging_dsn
+from lockstep.adapters.connection.judge import JUDGE, JudgeConnection
 from lockstep.adapters.connection.opened import open_stager
-from lockstep.adapters.postgres import PARTITION_ROLE
+from lockstep.adapters.connection.roles import become
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.errors import BadData
 from lockstep.core.pipeline.violations import (
@@ -30,39 +30,28 @@ from lockstep.core.pipeline.violations import (
     on_violation,
     quarantine_reason,
 )
-from lockstep.core.records import COORDINATES
-from lockstep.core.staging import STAGING_SCHEMA
+from lockstep.ledger.staging.judged import EVERY_JUDGED_ROW, show_to_judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.staging import AttemptId, HiddenRows
+    from lockstep.core.staging import AttemptId
 
 NOT_ITS_OWN = "postgresql+psycopg2://stager@ledger/lockstep"  # GX wants an address, and connects by ours
 RECORD_COORDINATES = ["_stream", "_offset"]
 COORDINATES_KEPT = 20
 # The most violating rows of one expectation that are looked up. If there are more, no single record is wrong.
 ROWS_LOOKED_UP = 100_000
-WINNERS = """
-select t.* from {schema}.{table} t
-where t._reason is null and not coalesce(t._deleted, false)
-  and t._task in (select m.task from lockstep.manifest m where m.batch_id = {batch_id} and m.token = {token})
-"""
 
 
-HIDDEN_ROWS = """
-select {columns} from {table} t
-join lockstep.batch_range r on t._stream = r.stream_id and t._offset >= lower(r.offsets) and t._offset < upper(r.offsets)
-where r.batch_id = {batch_id} and t._batch = {batch_id}
-"""
+def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
+    """Runs the suite. Each failed critical expectation refuses the batch, or names the records to quarantine."""
+    with closing(judging_session(dsn, attempt)) as conn:
+        return _judge(folder, attempt, conn)
 
 
-def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: HiddenRows | None = None) -> Judgement:
-    """Runs the suite. Each failed critical expectation refuses the batch, or names the records to quarantine.
-
-    `rows` are those of an attempt that has not staged them.
-    """
+def _judge(folder: PipelineFolder, attempt: AttemptId, conn: JudgeConnection) -> Judgement:
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = _suite(folder)
@@ -71,9 +60,9 @@ def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: Hidde
             folder.pipeline.name,
             connection_string=NOT_ITS_OWN,
             create_temp_table=False,  # the session writes nothing
-            kwargs={"creator": partial(_as_judge, dsn, is_hidden=rows is not None)},
+            kwargs={"creator": lambda: conn},
         )
-        asset = source.add_query_asset(attempt.table, _query(attempt, rows))
+        asset = source.add_query_asset(attempt.table, EVERY_JUDGED_ROW)
         batch = asset.add_batch_definition_whole_table("winners").get_batch()
     except Exception as error:  # noqa: BLE001 - GX raises its own kinds without a common parent
         raise _cannot_be_run(folder, error) from None
@@ -95,15 +84,6 @@ def judge_rows(dsn: str, folder: PipelineFolder, attempt: AttemptId, rows: Hidde
         if not result["success"] and is_critical(result.get("expectation_config") or {}):
             _answer(folder.pipeline.on_violation, result, violators, found)
     return found
-
-
-def _query(attempt: AttemptId, rows: HiddenRows | None) -> str:
-    batch_id = int(attempt.batch_id)
-    if rows is None:
-        return WINNERS.format(schema=STAGING_SCHEMA, table=attempt.table, batch_id=batch_id, token=int(attempt.token))
-    columns = ", ".join(f't."{name}"' for name in (*COORDINATES, *rows.columns))
-    table = ".".join(f'"{part}"' for part in rows.table.split("."))
-    return HIDDEN_ROWS.format(table=table, columns=columns, batch_id=batch_id)
 
 
 def unknown_types(suite: Mapping[str, Any]) -> list[str]:
@@ -174,13 +154,22 @@ def _keep_few(result: dict[str, Any]) -> None:
             result[name] = value[:COORDINATES_KEPT]
 
 
-def _as_judge(dsn: str, *, is_hidden: bool) -> Any:
-    conn = open_stager(staging_dsn(dsn, "lockstep validate"))
-    with conn, conn.cursor() as cur:
-        cur.execute("set statement_timeout = 0")  # it looks at all rows of the batch
-        if is_hidden:  # only this role may look at them, and the key finds them
-            cur.execute(f"set role {PARTITION_ROLE}; set enable_seqscan = off")
-    conn.set_session(readonly=True)  # a suite judges, and changes nothing
+def judging_session(dsn: str, attempt: AttemptId) -> JudgeConnection:
+    """Returns a session that reads the attempt's rows and no other table, and writes nothing.
+
+    Raises `Superseded` if the attempt has no judgement to come.
+    """
+    made = open_stager(staging_dsn(dsn, "lockstep validate"), connection_factory=JudgeConnection)
+    conn = cast("JudgeConnection", made)
+    try:
+        with conn.cursor() as cur:
+            cur.execute("set local statement_timeout = 0")  # it looks at all rows of the batch
+            show_to_judge(cur, attempt)
+            become(cur, JUDGE)
+        conn.hold()
+    except BaseException:
+        conn.close()
+        raise
     return conn
 
 

@@ -59,7 +59,7 @@ def validate(at: Context, folder: PipelineFolder, attempt: AttemptId, *, hands_o
             rows, targets = sum(total.rows for total in totals), folder.pipeline.targets
             require_target_rows(cur, attempt, targets, rows, rows_in_files(cur, attempt, targets), BadData)
             hidden = hidden_rows(cur, attempt)
-        suite = _expectations(at, folder, attempt, hidden) if folder.expectations else Judgement({"success": True})
+        suite = _expectations(at, folder, attempt) if folder.expectations else Judgement({"success": True})
         suite = judge_keys(at, folder, attempt, judge_events(at, folder.pipeline, attempt, suite))
         too_many = _rejects(folder, totals, len(suite.violators))
         refusals = too_many + suite.refusals
@@ -189,14 +189,14 @@ def _rejects(folder: PipelineFolder, totals: Sequence[Any], violators: int) -> l
     return [rejects_told(rejected, delivered, share, violators)]
 
 
-def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId, hidden: HiddenRows | None) -> Judgement:
-    found = judge_beside().ask(at.dsn, folder, attempt, hidden)
+def _expectations(at: Context, folder: PipelineFolder, attempt: AttemptId) -> Judgement:
+    found = judge_beside().ask(at.dsn, folder, attempt)
     if found is not None:
         return found
     _silence("great_expectations")  # its import alone logs two hundred lines, and parts of it set levels of their own
     from lockstep.steps.batch.expectations import judge_rows  # noqa: PLC0415 - Great Expectations takes seconds to import
 
-    return judge_rows(at.dsn, folder, attempt, hidden)
+    return judge_rows(at.dsn, folder, attempt)
 
 
 def _silence(name: str) -> None:
