@@ -134,6 +134,19 @@ def test_plain_verify_counts_keys_by_the_effects_of_commits(upserted, put):
     assert "public.drill: coordinates WRONG, contents not compared" in upserted.last_line(deep=False)
 
 
+def test_plain_verify_says_that_values_were_not_compared_and_names_the_command_that_compares_them(upserted):
+    upserted.spoil("update public.drill set n = -1 where id = 'r7'")
+
+    assert upserted.wrong(deep=False) == {}
+    assert upserted.left_out(deep=False) == (
+        "the values in public.drill: the ledger has no digest of them; next: lockstep verify drill --deep"
+    )
+    said = "public.drill: coordinates compared with the ledger, contents not compared."
+    assert upserted.last_line(deep=False).endswith(said)
+    assert upserted.wrong() == {upsert.ROWS_MATCH_NEWEST: 'key ["r7"]: n is -1, its record says 7'}
+    assert upserted.left_out() == ""
+
+
 def test_plain_verify_says_that_rows_were_not_looked_at_where_no_commit_has_counted_them(verified):
     verified.into(UPSERT, "id text, n int", "id")
     verified.here.rewrite("import Accumulate,", "import Accumulate, PerPartition,")

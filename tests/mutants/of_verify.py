@@ -13,6 +13,13 @@ AGAIN = "tests/kafka/test_run_again.py::"
 
 MUTANTS = [
     one(
+        "plain verify does not say that values of keys were not compared",
+        "a value that was changed by hand would pass, and nothing would name the look that finds it",
+        f"{KEYED}test_plain_verify_says_that_values_were_not_compared_and_names_the_command_that_compares_them",
+        Edit("steps/proof/verify.py", "checks if results else checks + values_left_out(pipeline)", "checks"),
+        long=True,
+    ),
+    one(
         "the last line does not say what digests do not prove",
         "a reader would take a sum of hashes for a proof against forgers",
         "tests/core/test_verification.py::test_where_digests_alone_speak_for_contents_the_last_line_says_what_they_do_not_prove"

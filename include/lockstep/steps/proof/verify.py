@@ -25,7 +25,7 @@ from lockstep.ledger.proof.given_up import given_up_check
 from lockstep.ledger.proof.memory import memory_checks
 from lockstep.ledger.proof.row_hashes import contents_and_hash_checks
 from lockstep.ledger.proof.since import batches_since
-from lockstep.ledger.proof.verify_contents import contents_checks
+from lockstep.ledger.proof.verify_contents import contents_checks, values_left_out
 from lockstep.ledger.proof.verify_erased import erased_checks
 from lockstep.steps.batch.same_log import require_still_same
 from lockstep.steps.inspect.committed import changed_since_commit
@@ -87,7 +87,7 @@ def verify(  # noqa: PLR0913 - each is a system, or says how far to look
         if results:
             checks += of_results(cur, pipeline, results, deep=deep, since=since)
         if view is None or moves is None:
-            return checks
+            return checks if results else checks + values_left_out(pipeline)
         checks += followed
         alike = decoded_alike(folder, ledger.committed_definitions(cur, pipeline.name))
         until = shared_until(cur, pipeline.name)
