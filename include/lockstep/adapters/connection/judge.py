@@ -8,15 +8,15 @@ JUDGE = "lockstep_judge"
 
 
 class JudgeConnection(connection):
-    """A connection whose commit and rollback, once it is held, lead back to one point of its only transaction.
+    """A connection of one transaction. Once it is held, commit and rollback lead back to that point.
 
-    A library that ends a transaction after each query then keeps the role and the view of the judgement.
+    A library that ends a transaction after each query then keeps the role and the view.
     """
 
     _is_held = False
 
     def hold(self) -> None:
-        """Makes the transaction read-only, until the connection is closed. What was done before stays in sight."""
+        """Makes the transaction read-only, until the connection is closed. Earlier changes stay visible."""
         with self.cursor() as cur:
             cur.execute("set transaction read only; savepoint held")
         self._is_held = True

@@ -24,8 +24,8 @@ NEWEST = "newest_attempt"
 def show_to_judge(cur: cursor, attempt: AttemptId) -> None:
     """Lets `lockstep_judge` read the attempt's rows as `JUDGED_ROWS`, within this transaction.
 
-    Raises `Superseded` if the attempt is not the batch's newest, or is not staged, and `Refusal` if its rows are hidden
-    and their view is gone.
+    Raises `Superseded` if the attempt is not the batch's newest, or is not staged. Raises `Refusal` if its rows are
+    hidden and their view is gone.
     """
     try:
         cur.execute(Q["show_to_judge"], asdict(attempt))
