@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from psycopg2 import errors
 
-from lockstep.adapters.connection.judge import JUDGE
+from lockstep.adapters.connection.judge import JUDGE_ROLE
 from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.core.errors import Refusal, Superseded
 from lockstep.core.staging import AttemptId
@@ -113,7 +113,7 @@ def test_another_role_that_a_query_takes_on_writes_nothing_and_ends_with_the_que
         asked(conn, "select set_config('role', 'lockstep_planner', false); select nextval('lockstep.token_seq')")
     for end in (conn.rollback, conn.commit):
         end()
-        assert asked(conn, "select current_user, set_config('role', 'lockstep_stager', false)")[0][0] == JUDGE
+        assert asked(conn, "select current_user, set_config('role', 'lockstep_stager', false)")[0][0] == JUDGE_ROLE
 
 
 def test_a_query_that_fails_leaves_the_judge_its_rows(judged):
@@ -132,7 +132,7 @@ def test_no_other_session_sees_what_the_judge_is_shown_and_nothing_of_it_is_left
     conn.close()
     assert here.sql(LEFT) == [(0,)]
     assert here.sql(
-        f"select count(*) from pg_class c, aclexplode(c.relacl) a where a.grantee = '{JUDGE}'::regrole"
+        f"select count(*) from pg_class c, aclexplode(c.relacl) a where a.grantee = '{JUDGE_ROLE}'::regrole"
     ) == [(0,)]
 
 

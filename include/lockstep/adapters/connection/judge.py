@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg2.extensions import connection
 
-JUDGE = "lockstep_judge"
+JUDGE_ROLE = "lockstep_judge"
 
 
 class JudgeConnection(connection):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Q = queries("lockstep.ledger.staging", "judged")
 JUDGED_ROWS = "pg_temp.judged_rows"
 EVERY_JUDGED_ROW = "select * from pg_temp.judged_rows"
-NEWEST = "newest_attempt"
+NOT_NEWEST = "newest_attempt"
 
 
 def show_to_judge(cur: cursor, attempt: AttemptId) -> None:
@@ -30,6 +30,6 @@ def show_to_judge(cur: cursor, attempt: AttemptId) -> None:
     try:
         cur.execute(Q["show_to_judge"], asdict(attempt))
     except errors.CheckViolation as error:
-        kind = Superseded if error.diag.constraint_name == NEWEST else Refusal
+        kind = Superseded if error.diag.constraint_name == NOT_NEWEST else Refusal
         said = f"batch {attempt.batch_id} is not judged: {error.diag.message_primary}"
         raise kind(said, next_command=f"lockstep batch {attempt.batch_id}") from None

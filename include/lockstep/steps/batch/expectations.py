@@ -17,7 +17,7 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.registry import list_registered_expectation_implementations
 
 from lockstep.adapters.connection.dsn import staging_dsn
-from lockstep.adapters.connection.judge import JUDGE, JudgeConnection
+from lockstep.adapters.connection.judge import JUDGE_ROLE, JudgeConnection
 from lockstep.adapters.connection.opened import open_stager
 from lockstep.adapters.connection.roles import become
 from lockstep.adapters.postgres_words import last_line
@@ -165,7 +165,7 @@ def judging_session(dsn: str, attempt: AttemptId) -> JudgeConnection:
         with conn.cursor() as cur:
             cur.execute("set local statement_timeout = 0")  # it looks at all rows of the batch
             show_to_judge(cur, attempt)
-            become(cur, JUDGE)
+            become(cur, JUDGE_ROLE)
         conn.hold()
     except BaseException:
         conn.close()
