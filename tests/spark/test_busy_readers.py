@@ -82,7 +82,7 @@ WAYS = {
     "a transform of rows": TRANSFORMED | {"transform": BY_ROW},
     "a transform, by partition": TRANSFORMED | {"transform": BY_BATCH, "guarantee": "PerPartition()"},
 }
-QUICK = {"own code, locked in C", "a transform of batches"}
+QUICK = {"own code, locked in C"}
 
 
 def made(pipeline, topic: str, tmp_path, *, decode: str | None = None, **options: str):

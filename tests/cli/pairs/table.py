@@ -43,7 +43,7 @@ TABLE = {
     "at most once": (WORKS, STORE, WORKS, WORKS, WORKS, WORKS),
     "catalog elsewhere": (WORKS, STORE, WORKS, WORKS, WORKS, WORKS),
 }
-# Kinds that `make test` leaves out, for others are close to them. `make test-all` has them.
+# Kinds that `make test` leaves out for the time that they take. `make test-all` has them.
 LONG = {
     "in parts",
     "upsert by order",
@@ -54,6 +54,10 @@ LONG = {
     "idempotent files",
     "lake and table",
     "catalog elsewhere",
+    "by batch",
+    "send",
+    "lake keyed",
+    "at most once",
 }
 
 
