@@ -106,7 +106,7 @@ def _certificate(
 
 def _rows_changed(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[str]:
     """Returns what is wrong with the rows of these batches, by the hashes that decisions keep of them."""
-    document = overview.newest_definition(cur, pipeline)
+    document = overview.newest_definition(cur, pipeline) if row_hashes.hash_links(cur, pipeline, batches) else None
     if document is None:
         return []
     checks = row_hashes.row_hash_checks(cur, pipeline_of_document(document), batches)
