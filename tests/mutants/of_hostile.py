@@ -390,7 +390,7 @@ MUTANTS = [
             f"{JUDGED}the_judge_reads_no_table_and_writes_nothing_whatever_its_suite_says[append]",
             f"{JUDGED}the_judge_reads_the_rows_of_its_attempt_whatever_the_target[append]",
         ),
-        Edit("steps/batch/expectations.py", "            become(cur, JUDGE)\n", ""),
+        Edit("steps/batch/expectations.py", "            become(cur, JUDGE_ROLE)\n", ""),
         long=True,
     ),
     one(
