@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-END = -1  # the stream of a row that says that a task's input is at its end
+# The streams of rows that say that a task's input is at its end, and that a part of it is left to be read by other means.
+END, LEFT_OUT = -1, -2
 
 
 def rows_by_stream(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
