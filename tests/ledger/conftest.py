@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import re
+import os
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -31,13 +31,8 @@ def ledger(conn):
 @pytest.fixture
 def empty(servers):
     """Yields the DSN of a database in which nothing was migrated."""
-    server = servers.postgres()
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute("drop database if exists empty_one with (force)")
-        admin.cursor().execute("create database empty_one owner lockstep")
-        yield re.sub(r"/\w+$", "/empty_one", server.dsn)
-        admin.cursor().execute("drop database empty_one with (force)")
+    with servers.empty_database(f"empty_{os.getpid()}") as dsn:
+        yield dsn
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing
 from importlib.resources import files
@@ -27,12 +28,10 @@ OPTIONS = (
 @pytest.fixture
 def read_from_the_file(servers):
     """Yields a connection to a ledger that `schema.sql` made, on a server that has the roles."""
-    server = servers.postgres()
-    with closing(psycopg2.connect(server.superuser_dsn)) as admin:
-        admin.autocommit = True
-        admin.cursor().execute("drop database if exists by_schema with (force)")
-        admin.cursor().execute("create database by_schema owner lockstep")
-        with closing(psycopg2.connect(re.sub(r"/\w+$", "/by_schema", server.superuser_dsn))) as other:
+    name = f"by_schema_{os.getpid()}"
+    with servers.empty_database(name) as dsn:
+        superuser = re.sub(r"/\w+$", f"/{name}", servers.postgres().superuser_dsn)
+        with closing(psycopg2.connect(superuser)) as other:
             cur = other.cursor()
             cur.execute("create schema lockstep authorization lockstep_owner")
             cur.execute("create schema lockstep_feed authorization lockstep_owner")
@@ -41,9 +40,8 @@ def read_from_the_file(servers):
             cur.execute("set role lockstep_owner; set search_path = lockstep")
             cur.execute(SCHEMA.read_text(encoding="utf-8"))
             other.commit()
-        with closing(connect(re.sub(r"/\w+$", "/by_schema", server.dsn))) as made:
+        with closing(connect(dsn)) as made:
             yield made
-        admin.cursor().execute("drop database by_schema with (force)")
 
 
 def test_the_file_is_what_the_migrations_make(conn):
