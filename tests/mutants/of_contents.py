@@ -36,7 +36,11 @@ MUTANTS = [
         "a batch is certified whose rows are not its own",
         "a certificate would be given for forged rows",
         FITTED,
-        Edit("steps/proof/certificate.py", "if changed := _rows_changed(cur, pipeline, batches):", "if changed := '':"),
+        Edit(
+            "steps/proof/certificate.py",
+            "if changed := _rows_changed(cur, pipeline, batches, hashes):",
+            "if changed := '':",
+        ),
         long=True,
     ),
     one(

@@ -17,9 +17,11 @@ from lockstep.ledger.views import hours, overview, reading
 from lockstep.steps.batch.seal import seal_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg2.extensions import connection, cursor
+
+    from lockstep.core.proof.certificate import Link
 
 
 def certificate_of_batch(conn: connection, pipeline: str, batch_id: int, now: datetime) -> CertificateDocument:
@@ -71,7 +73,8 @@ def beside_ledger(conn: connection, document: Mapping[str, Any]) -> Iterator[str
         found = chain.digests(cur, document["pipeline"], told)
         wrong = chain.chain_check(cur, document["pipeline"])
         here = chain.ledger_id(cur)
-        changed = _rows_changed(cur, document["pipeline"], batches)
+        hashes = row_hashes.hash_links(cur, document["pipeline"], batches)
+        changed = _rows_changed(cur, document["pipeline"], batches, hashes)
     if (its := document.get("ledger", {}).get("id", here)) != here:
         yield f"it is of ledger {its}, and this is ledger {here}"
     for number in sorted(told):
@@ -93,20 +96,20 @@ def _certificate(
             f"{pipeline}: the chain does not hold, {check.detail}: nothing can be certified",
             next_command=f"lockstep verify {pipeline}",
         )
-    if changed := _rows_changed(cur, pipeline, batches):
+    hashes = row_hashes.hash_links(cur, pipeline, batches)
+    if changed := _rows_changed(cur, pipeline, batches, hashes):
         raise Refusal(
             f"{pipeline}: {changed[0]}: nothing can be certified", next_command=f"lockstep verify {pipeline} --deep"
         )
     head = chain.head(cur, pipeline)
     links = chain.links_of(cur, pipeline, batches)
     ledger = chain.ledger_link(cur, pipeline)
-    hashes = row_hashes.hash_links(cur, pipeline, batches)
     return certified_statement(pipeline, of, links, Head(head.number, head.digest), ledger, _text(now), hashes)
 
 
-def _rows_changed(cur: cursor, pipeline: str, batches: Iterable[int]) -> list[str]:
+def _rows_changed(cur: cursor, pipeline: str, batches: Iterable[int], hashes: Sequence[Link]) -> list[str]:
     """Returns what is wrong with the rows of these batches, by the hashes that decisions keep of them."""
-    document = overview.newest_definition(cur, pipeline) if row_hashes.hash_links(cur, pipeline, batches) else None
+    document = overview.newest_definition(cur, pipeline) if hashes else None
     if document is None:
         return []
     checks = row_hashes.row_hash_checks(cur, pipeline_of_document(document), batches)
