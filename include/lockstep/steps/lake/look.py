@@ -15,34 +15,44 @@ from lockstep.ledger.lake.told import longest_attempt
 from lockstep.steps.lake.open_tables import load_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg2.extensions import connection
 
+    from lockstep.core.lake.iceberg import Iceberg
+    from lockstep.core.lake.lake_findings import LakeFacts
     from lockstep.core.pipeline.definition import Pipeline
 
 
 def look_at_lake(conn: connection, pipeline: Pipeline) -> Judged:
     """Returns what is found of each lake table. A table that was not made yet is a finding of its target."""
     judged: Judged = []
-    for table in lake_places(pipeline.targets).values():
-        with transaction(conn, READER) as cur:
-            if not moves.has_pointer(cur, table):
-                continue
-            address, longest = moves.pointer(cur, pipeline.name, table), longest_attempt(cur, pipeline.name)
-        try:
-            opened = load_table(pipeline.name, table, address)
-            from lockstep.adapters.iceberg.rewrite import lake_facts  # noqa: PLC0415 - few pipelines have a lake table
-
-            judged += lake_findings(lake_facts(opened, longest), pipeline.name)
-        except Refusal as refusal:
+    for table, found in _facts(conn, pipeline):
+        if isinstance(found, Refusal):
             why = "no batch can be committed into it, and nobody can read it"
-            remedy = refusal.next_command or f"lockstep files {pipeline.name}"
-            judged.append(problem(Check.LAKE, f"table {table}", refusal.message, why, remedy))
+            remedy = found.next_command or f"lockstep files {pipeline.name}"
+            judged.append(problem(Check.LAKE, f"table {table}", found.message, why, remedy))
+        else:
+            judged += lake_findings(found, pipeline.name)
     return judged
 
 
 def lake_needs(conn: connection, pipeline: Pipeline) -> list[str]:
     """Returns, of each lake table, what a restored ledger's pointer leads to and what is to be done."""
     needs = []
+    for table, found in _facts(conn, pipeline):
+        if isinstance(found, Refusal):
+            needs.append(lost_table_need(pipeline.name, str(table), found.message))
+        else:
+            needs.append(
+                f"{table} is as its pointer in the ledger has it: lockstep verify {pipeline.name} --deep compares it, and "
+                "files of the lost timeline stay in the store"
+            )
+    return needs
+
+
+def _facts(conn: connection, pipeline: Pipeline) -> Iterator[tuple[Iceberg, LakeFacts | Refusal]]:
+    """Yields each lake table that has a pointer, with the facts of its files, or the refusal to read them."""
     for table in lake_places(pipeline.targets).values():
         with transaction(conn, READER) as cur:
             if not moves.has_pointer(cur, table):
@@ -52,12 +62,6 @@ def lake_needs(conn: connection, pipeline: Pipeline) -> list[str]:
             opened = load_table(pipeline.name, table, address)
             from lockstep.adapters.iceberg.rewrite import lake_facts  # noqa: PLC0415 - few pipelines have a lake table
 
-            lake_facts(opened, longest)  # reads the manifests, too
+            yield table, lake_facts(opened, longest)
         except Refusal as refusal:
-            needs.append(lost_table_need(pipeline.name, str(table), refusal.message))
-        else:
-            needs.append(
-                f"{table} is as its pointer in the ledger has it: lockstep verify {pipeline.name} --deep compares it, and "
-                "files of the lost timeline stay in the store"
-            )
-    return needs
+            yield table, refusal
