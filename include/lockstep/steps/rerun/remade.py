@@ -194,7 +194,7 @@ def run_again(
             by_batch.setdefault(segment.batch_id, []).append(segment.definition)
     remade.definitions = {batch: made_by[0] for batch, made_by in by_batch.items()}
     wanted = [batch for batch, made_by in by_batch.items() if alike.issuperset(made_by)]
-    remade.others = {batch: made_by for batch, made_by in remade.definitions.items() if batch not in wanted}
+    remade.others = {batch: remade.definitions[batch] for batch in by_batch.keys() - set(wanted)}
     known = {stream.stream_id for stream in streams}
     pasts = canary.past_batches(cur, remade.name, wanted) if remade.may_run and wanted else []
     for number, past in enumerate(pasts, 1):
