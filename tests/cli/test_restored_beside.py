@@ -1,4 +1,4 @@
-"""Tests that `restored` leads on what lies beside the rows: relays, readers of a feed, and windows (R1)."""
+"""Tests that `restored` leads on what is not rows of a table: relays, readers of a feed, and windows (R1)."""
 
 from __future__ import annotations
 

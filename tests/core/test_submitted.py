@@ -1,4 +1,4 @@
-"""Tests what a Spark driver is told by arguments, and by the file of its machine."""
+"""Tests the settings that a Spark driver gets by arguments, and by the file of its machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a record too large for Postgres is told as that, and not as a lost connection."""
+"""Tests that a record too large for Postgres is reported as that, and not as a lost connection."""
 
 from __future__ import annotations
 

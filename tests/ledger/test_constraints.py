@@ -150,7 +150,7 @@ def hour(ledger) -> dict[str, Any]:
 
 
 def told(ledger) -> dict[str, Any]:
-    """Makes an hour that was told twice, and that has changed once after the first time."""
+    """Makes an hour that was announced twice, and that has changed once after the first time."""
     known = hour(ledger)
     ledger.ask(TELL.format(revision=1) + " returning 1")
     ledger.ask(CHANGE.format(revision=1, batch="1") + " returning 1")
@@ -199,7 +199,7 @@ def digested(rows: str = "7", rejects: str = "3", *, staged: str = "7, 3", found
 
 
 def linked(ledger) -> dict[str, Any]:
-    """Makes a commit, a decision and a request, each in a link, beside the link of the ledger."""
+    """Makes a commit, a decision and a request, each in a link, after the link of the ledger."""
     s = ledger.stream(0)
     ledger.done({s: (0, 10)})
     with transaction(ledger.conn, OWNER) as cur:

@@ -1,4 +1,4 @@
-"""Tests that nobody borrows the owner's rights: which functions run as the owner, who may call them, and on which tables."""
+"""Tests that no role borrows the owner's rights: which functions run as the owner, who may call them, and on which tables."""
 
 from __future__ import annotations
 

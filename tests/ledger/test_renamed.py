@@ -1,4 +1,4 @@
-"""A pipeline takes another name with all of its history, and nobody commits, plans or begins under the old one."""
+"""A pipeline takes another name with all of its history, and nothing commits, plans or begins under the old one."""
 
 from __future__ import annotations
 

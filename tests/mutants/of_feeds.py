@@ -1,4 +1,4 @@
-"""Mutants of what keeps a feed whole: its numbers, its images, and the table beside it."""
+"""Mutants of what keeps a feed whole: its numbers, its images, and its table."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Storm:
             self.world.factor = rng.randint(1, 9)
 
     def _compaction(self, partition: int) -> None:
-        """Compacts what nobody has read yet, in today's ledger and in the copy that a swap would bring back.
+        """Compacts records that are not read yet, in today's ledger and in the copy that a swap would bring back.
 
         Where the log was cut below the copy's position, no record would be left to detect the cut (docs/traps.md, K31).
         """
@@ -292,7 +292,7 @@ class Storm:
     def _judge(self, act: str, outcome: Outcome) -> None:
         """Checks that answers are honest.
 
-        Work that was told committed has its commit row. Every failure is a refusal.
+        Work that was reported as committed has its commit row. Every failure is a refusal.
         """
         if outcome.kind == "broken" and "InjectedFault" not in outcome.told["error"]:
             self.figures.violations.append(f"{act}: {outcome.told['error']}")

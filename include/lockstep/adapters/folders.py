@@ -49,7 +49,7 @@ def root(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
 
 
 def dags() -> Path | None:
-    """Returns the project's folder of DAG files, beside include/pipelines, or None if the pipelines are elsewhere."""
+    """Returns the project's folder of DAG files, next to include/, or None if the pipelines are elsewhere."""
     place = root().parent.parent / "dags"
     return place if place.is_dir() and root().parts[-2:] == ("include", "pipelines") else None
 
@@ -64,7 +64,7 @@ def pipeline_names(within: Path | None = None) -> list[str]:
 
 
 def load(name: str) -> PipelineFolder:
-    """Loads a pipeline with the files beside it. Raises `BadDefinition`, in one line with file, line and field."""
+    """Loads a pipeline with the other files of its folder. Raises `BadDefinition`, in one line with file, line and field."""
     path = root() / name if IDENTIFIER.match(name) else None
     if path is None or not path.is_dir():
         known = ", ".join(pipeline_names()) or "none"

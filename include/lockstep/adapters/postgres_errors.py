@@ -39,7 +39,7 @@ class StatementRefused(Exception):  # noqa: N818 - it is an answer, not a fault
 
 
 class NotAllowed(StatementRefused):
-    """The server's refusal because a role lacks a right, or a policy stands in the way. It quotes no value of a row."""
+    """The server's refusal because a role lacks a right, or a policy denies it. It quotes no value of a row."""
 
     def __init__(self, error: psycopg2.DatabaseError) -> None:
         super().__init__(error)

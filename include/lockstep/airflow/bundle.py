@@ -1,4 +1,4 @@
-"""Finds a pipeline beside its DAG file, so that both are of one version of the DAG bundle."""
+"""Finds a pipeline in the bundle of its DAG file, so that both have the same version."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Door:
     lake: bool = False
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables that lead a process to the servers, and to the pipelines beside the run's DAG file.
+        """Returns the variables that lead a process to the servers, and to the pipelines of the run's DAG bundle.
 
         A variable that is already set overrides a connection, and the folder.
         """

@@ -15,7 +15,7 @@ class RecordColumn:
     """A column that Lockstep fills. `spark` and `postgres` are its types before staging and in it, empty where it is not.
 
     `read` ones come from the reader, the others of Spark's are the decoder's marks. `given` ones reach a transform.
-    `raw` ones are kept beside a transform if an expectation may quarantine a record.
+    `raw` ones are kept while a transform runs if an expectation may quarantine a record.
     """
 
     name: str

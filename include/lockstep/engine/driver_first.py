@@ -92,7 +92,7 @@ class DriverFirst:
         return None if self._reader(work) else self._engine().application(work)
 
     def figures(self, work: StageWork) -> Figures | None:
-        """Returns what Spark says of this work. Returns None, and asks nobody, if Spark was not started."""
+        """Returns what Spark says of this work. Returns None without a call if Spark was not started."""
         return None if self._spark is None else self._spark.figures(work)
 
     def columns(self, place: int = 0) -> tuple[Column, ...]:

@@ -91,7 +91,7 @@ class ShortWay:
             yield self._put(part.take(pa.array(places)), columns)
 
     def _put(self, raw: pa.RecordBatch, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """Writes decoded records to a file. Returns the row that stands for them."""
+        """Writes decoded records to a file. Returns the row with the file's name."""
         decoded = as_decoded(raw, columns, keeps_bytes=self.keeps_bytes)
         no = pa.repeat(pa.scalar(False), raw.num_rows)  # noqa: FBT003 - a value
         decoded = decoded.append_column("_filtered", no)  # some of Spark's decoders have it, and the others drop it

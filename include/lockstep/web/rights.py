@@ -40,8 +40,8 @@ def require_shown(pipeline: str, readable: Collection[str]) -> None:
 def shown_pipelines(pipelines: Collection[str], readable: Collection[str]) -> set[str]:
     """Returns those whose pages a reader of these DAGs may see.
 
-    A DAG with Lockstep's tag that the reader may read has tried a batch of it, or LOCKSTEP_PAGES names it. A pipeline of
-    which nobody has tried a batch has nothing to hide.
+    A DAG with Lockstep's tag that the reader may read has tried a batch of it, or LOCKSTEP_PAGES names it. A pipeline
+    without any attempt has nothing to hide.
     """
     named = {name.strip() for name in ENVIRONMENT.get(NAMED, "").split(",")}
     if EVERY_PIPELINE in named:

@@ -140,7 +140,7 @@ def _several(records: Sequence[Record]) -> list[tuple]:
 
 
 def _both(records: Sequence[Record]) -> list[tuple]:
-    """Returns the rows of a lake table and of a table beside it."""
+    """Returns the rows of a lake table and of a table of the same pipeline."""
     return sorted(2 * every(records))
 
 

@@ -199,7 +199,7 @@ class Machine:
 
     @staticmethod
     def _wait_until_root(process: subprocess.Popen[bytes]) -> None:
-        """Waits until the process's users are mapped. Whoever enters before that has no rights once it calls a program."""
+        """Waits until the process's users are mapped. A process that enters earlier has no rights once it calls a program."""
         until = time.monotonic() + PATIENCE
         while not Path(f"/proc/{process.pid}/uid_map").read_text().strip():
             assert process.poll() is None, "the network's holder ended before it began"

@@ -37,7 +37,7 @@ MOST_MAPPED = 1024  # Airflow's own default
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The pipelines of one DAG: the file that they lie beside, their connections, and the alias of their tables."""
+    """The pipelines of one DAG: the DAG file, their connections, and the alias of their tables."""
 
     file: str
     postgres_conn_id: str

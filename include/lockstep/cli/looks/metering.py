@@ -32,7 +32,7 @@ def metrics_command(serve: Serve = None, host: Host = None, as_json: AsJson = Fa
     """Print the metrics of all pipelines for Prometheus, or serve them.
 
     With --serve, each request is answered anew, within ten seconds. No pipeline has to run for it, and database or broker
-    may be away. Nobody has to log in: let only Prometheus reach the port. Press Ctrl-C to end it.
+    may be away. There is no login: let only Prometheus reach the port. Press Ctrl-C to end it.
     """
     from lockstep.adapters import prometheus
 

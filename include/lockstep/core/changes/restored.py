@@ -69,7 +69,7 @@ def told_beyond(streams: Iterable[Stream], group: Mapping[TopicPartition, int]) 
 def needs(pipeline: Pipeline, evidence: Evidence, beside: Iterable[str] = ()) -> tuple[str, ...]:
     """Returns what the guarantee needs now, one sentence for each thing.
 
-    `beside` are those of relays, windows and lake tables, which stand behind the rows.
+    `beside` are those of relays, windows and lake tables, and come after those of the rows.
     """
     run = f"lockstep run {pipeline.name} reads these records again"
     last = run if evidence.told else f"lockstep run {pipeline.name} goes on at the ledger's positions"

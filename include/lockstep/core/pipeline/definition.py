@@ -200,7 +200,7 @@ class Pipeline(OfTopics):
 
     @property
     def first(self) -> Target:
-        """Returns the first target, usually the only one. Rejects are staged beside its rows, which the suite judges."""
+        """Returns the first target, usually the only one. Rejects are staged with its rows, which the suite judges."""
         return self.targets[0]
 
     def each(self) -> tuple[Pipeline, ...]:

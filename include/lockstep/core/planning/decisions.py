@@ -59,7 +59,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The batch that a caller's key already stands for."""
+    """The batch that was planned for this key of the caller."""
 
     batch_id: int
     state: BatchState
@@ -141,7 +141,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answer that the caller's key stands for a committed batch."""
+    """The answer that the batch of this caller's key is committed."""
 
     batch_id: int
 

@@ -127,7 +127,7 @@ class Wrong:
         self._named: list[str] = []
 
     def add(self, what: str, count: int = 1, batch: int | None = None) -> None:
-        """Counts one more error. With a `count` above one, the text stands for several."""
+        """Counts one more error. With a `count` above one, the text describes several."""
         self.extend([what], count, [batch])
 
     def add_of(self, batch: int, what: str, count: int = 1) -> None:

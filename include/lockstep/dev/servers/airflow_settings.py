@@ -58,7 +58,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class AirflowPlace:
-    """The surroundings of an Airflow: the ledger's database, with Airflow's own beside it, Kafka, and its folders."""
+    """The surroundings of an Airflow: the databases of the ledger and of Airflow itself, Kafka, and its folders."""
 
     dsn: str = field(repr=False)
     kafka: str

@@ -132,7 +132,7 @@ def _numeric(column: pa.Array) -> Fields:
 
 
 def _as_valid(column: pa.Array) -> pa.Array:
-    """Returns the column without its null mask. Arbitrary values stand for nulls, until the nulls replace them."""
+    """Returns the column without its null mask. Nulls have arbitrary values, until the nulls replace them."""
     return pa.Array.from_buffers(column.type, len(column), [None, *column.buffers()[1:]], offset=column.offset)
 
 

@@ -86,7 +86,7 @@ def driver_options(environ: Mapping[str, str] = ENVIRONMENT, *, verbose: bool = 
 
 
 def class_data_archive(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
-    """Returns the path of the archive for this Java and Spark, beside the connector's jars. It need not exist."""
+    """Returns the path of the archive for this Java and Spark, in the folder of the connector's jars. It need not exist."""
     program = java.find_java(environ).resolve()
     facts = program.stat()
     folder = jars_folder(environ)

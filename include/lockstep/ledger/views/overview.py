@@ -76,7 +76,7 @@ def newest_definition(cur: cursor, pipeline: str) -> dict[str, Any] | None:
 
 
 def ran_by(cur: cursor, pipelines: Sequence[str]) -> dict[str, frozenset[str] | None]:
-    """Returns the DAGs that have tried batches of each pipeline. None for one that nobody has tried a batch of."""
+    """Returns the DAGs that have tried batches of each pipeline. None for one without any attempt."""
     cur.execute(Q["ran_by"], {"names": list(pipelines)})
     return {row.name: frozenset(row.dags) if row.tried else None for row in every(cur)}
 

@@ -1,7 +1,7 @@
-"""Keeps a process beside this one that has Great Expectations imported, and judges a batch's rows there.
+"""Keeps a second process that has Great Expectations imported, and judges a batch's rows there.
 
-Its import takes seconds of a processor. It begins beside the read, and serves every later batch of this process. A thread
-would not do. Both would import PySpark, and a second thread may see half of a module.
+Its import takes seconds of a processor. It begins during the read, and serves every later batch of this process. A thread would
+not do. Both would import PySpark, and a second thread may see half of a module.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ LOOKS_AT_A_RELAY = 3  # at a relay that moves on while it is looked at
 def look_at_relay(conn: connection, broker: Broker, pipeline: str, table: str, *, read_end: bool = False) -> RelayLook:
     """Returns what the next relay of a feed would find in the topic that was written (E17).
 
-    Reads no record unless `read_end` asks for it: without a cursor, the topic's last change then stands for it.
+    Reads no record unless `read_end` asks for it: without a cursor, the topic's last change is then used.
     """
     for _ in range(LOOKS_AT_A_RELAY):
         before = _known(conn, pipeline, table)

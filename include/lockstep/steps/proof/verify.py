@@ -157,7 +157,7 @@ def _not_compared(cur: cursor, pipeline: Pipeline) -> str:
 def _of_database(
     cur: cursor, pipeline: Pipeline, since: BatchesSince | None = None, *, elsewhere: bool = False
 ) -> list[PromiseCheck]:
-    """Returns the checks of the ledger with itself, and of the tables beside it with the ledger."""
+    """Returns the checks of the ledger with itself, and of the tables in its database with the ledger."""
     if since:
         return _of_batches(cur, pipeline, since, elsewhere=elsewhere)
     # These checks read whole tables. After a wrong estimate, a nested loop takes hours.

@@ -39,7 +39,7 @@ CHUNK_RECORDS, CHUNK_BYTES = 10_000, 32 * 2**20  # whichever comes first, becaus
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log beside one target, with the code that decodes it and the place of the target's rows.
+    """The log and one target, with the code that decodes the records and the place of the target's rows.
 
     `folder` decodes. `pipeline` is the folder's, with this target alone. `alike` are the hashes of the definitions that
     decode as today's does. `results` is the place of results that move apart from the offsets. With a `since`, those

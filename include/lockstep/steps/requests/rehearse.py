@@ -150,7 +150,7 @@ def without_lake(folder: PipelineFolder) -> PipelineFolder:
 
 
 def _free_table(table: Iceberg, taken: Collection[str]) -> str:
-    """Returns the table of the database that stands for one of a lake. Another target may have its name."""
+    """Returns the table of the database that replaces one of a lake. Another target may have its name."""
     others = (f"lake{number}_{table.namespace}"[:LONGEST_RELATION] for number in count(1))
     each = (f"{schema}.{table.name}" for schema in chain([table.namespace], others))
     return next(name for name in each if name not in taken)
@@ -213,7 +213,7 @@ def _published(
 
 
 def _told(empty: Tried, targets: Sequence[Target], staged: Staged, found: Staged | None) -> Tried:
-    """Puts together what was staged and what stands in the targets."""
+    """Puts together what was staged and what the targets hold."""
     told = empty
     seen = {row["_offset"] for rows in staged for row in rows}
     told.filtered.extend(line for line in range(1, empty.records + 1) if line not in seen)
@@ -233,6 +233,6 @@ def _told(empty: Tried, targets: Sequence[Target], staged: Staged, found: Staged
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a staged row with its coordinates, without what else is staged beside it."""
+    """Returns a staged row with its coordinates, without other staged columns."""
     reserved = {*(name for name, _ in RESERVED_COLUMNS), UNAVAILABLE} - set(TARGET_COORDINATES)
     return {name: value for name, value in row.items() if name not in reserved}

@@ -54,7 +54,7 @@ class RemadeContents:
         )
 
     def _gone(self, stream: Any, segment: Segment, begin: int, until: int) -> set[int]:
-        """Returns the offsets whose rows were erased, and those of records that nobody decodes again."""
+        """Returns the offsets whose rows were erased, and those of records that are not decoded again."""
         if stream.stream_id not in self._erased:
             self._erased[stream.stream_id] = erased_offsets(
                 self._log.cur, self._log.pipeline.first.table, stream.stream_id

@@ -57,7 +57,7 @@ def may_change_rows(cur: cursor, table: str) -> bool:
 
 
 class Decoded:
-    """One chunk of decoded records at a time, beside one target."""
+    """One chunk of decoded records at a time, to be compared with one target."""
 
     def __init__(self, cur: cursor, table: str, columns: Sequence[Column], *, has_deletions: bool = False) -> None:
         self._cur = cur

@@ -50,7 +50,7 @@ def carry_staged(
 
 
 class RemadeRows:
-    """The rows, deletions and rejects that the records of one segment became, beside one target."""
+    """The rows, deletions and rejects that the records of one segment became, to be compared with one target."""
 
     def __init__(self, cur: cursor, target: Target, columns: Sequence[Column]) -> None:
         self._cur = cur
