@@ -22,7 +22,6 @@ from lockstep.adapters.iceberg.data_file import RowGroups
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.engine.kafka_ranges import KafkaRanges
-from lockstep.engine.short_way import join_decoded
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA
 from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
@@ -47,7 +46,7 @@ class ParquetWriter(Writer):
         """Writes decoded records, and reports none of them. A part that is left to Spark has a line."""
         out = None
         names = [*self.columns, "_stream", "_offset"]
-        for batch in join_decoded(batches):
+        for batch in batches:
             some = batch.select(names)
             out = out or RowGroups(f"{self.table}/{uuid4()}.parquet", some.schema)
             out.write(some)

@@ -6,11 +6,11 @@ from lockstep.core import records
 from lockstep.core.errors import BadDefinition
 from lockstep.core.pipeline.columns import Column
 from lockstep.core.records import RECORD_COLUMNS, RESERVED
-from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.engine.spark.rows import in_spark
 
 
-@pytest.mark.parametrize("name", sorted({"_bytes", "_file", "_partition", "_batch", *(c.name for c in RECORD_COLUMNS)}))
+@pytest.mark.parametrize("name", sorted({"_bytes", "_partition", "_batch", *(c.name for c in RECORD_COLUMNS)}))
 def test_no_definition_takes_a_name_that_lockstep_fills(name):
     with pytest.raises(BadDefinition, match=f"column '{name}' is reserved"):
         Column(name, "int")
@@ -63,4 +63,4 @@ def test_a_reader_delivers_the_same_columns_in_arrow_and_in_spark():
 
 
 def test_every_column_of_lockstep_is_reserved():
-    assert {c.name for c in RECORD_COLUMNS} | {"_batch", "_file"} == RESERVED
+    assert {c.name for c in RECORD_COLUMNS} | {"_batch"} == RESERVED

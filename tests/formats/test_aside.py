@@ -21,27 +21,27 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_what_is_put_can_be_taken_once():
-    name = aside.spill([ROWS])
+    aside.keep_intake("7", ROWS, [ROWS])
 
-    assert aside.take_spilled(name) == [ROWS]
-    with pytest.raises(FileNotFoundError):
-        aside.take_spilled(name)
+    assert aside.kept_intakes("8") == []
+    assert aside.kept_intakes("7") == [(ROWS, [ROWS])]
+    assert aside.kept_intakes("7") == []
 
 
 def test_what_a_failed_task_has_left_is_gone_after_a_day_and_nothing_else_is(folder):
-    old, young = aside.spill([ROWS]), aside.spill([ROWS])
     aside.keep_intake("7", ROWS, [])
+    aside.keep_intake("8", ROWS, [])
     (folder / "lockstep-bench").mkdir()
     (folder / "others.arrow").touch()
     long_ago = time.time() - aside.DAY - 1
     for file in folder.iterdir():
-        if young not in file.name:
+        if not file.name.startswith("lockstep-8-"):
             os.utime(file, (long_ago, long_ago))
 
     aside.sweep()
 
-    assert {file.name for file in folder.iterdir()} == {f"lockstep-put-{young}.arrow", "lockstep-bench", "others.arrow"}
-    assert old != young
+    assert {file.name[:11] for file in folder.iterdir()} == {"lockstep-8-", "lockstep-be", "others.arro"}
+    assert aside.kept_intakes("8") == [(ROWS, [])]
 
 
 def test_pieces_come_again_in_their_order_however_often_they_are_asked_for():

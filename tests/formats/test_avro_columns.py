@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from lockstep.core.errors import BadData, BadDefinition, Unreachable
 from lockstep.core.pipeline.definition import Append, Avro, Pipeline, RecordLimits, Upsert
 from lockstep.core.registry import registry as registry_of
-from lockstep.formats import decoder_by_columns
 from lockstep.formats.avro import readers
-from lockstep.formats.avro.columns import AvroColumns
+from lockstep.formats.avro.columns import AvroColumns, avro_columns
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.writers import Writers
 from lockstep.formats.values import arrow_type
@@ -151,7 +150,7 @@ def test_what_the_registry_does_not_know_or_the_limits_forbid_is_left():
         known = server.register("mine", PLAIN)
         other = server.register("theirs", a_record(("id", "string")))
         pipeline = Pipeline("p", "t", Avro(COLUMNS, subject="mine"), Append("public.p"))
-        decode = decoder_by_columns(pipeline, registry_of(server.url, {"max.retries": 0}, str))
+        decode = avro_columns(pipeline, registry_of(server.url, {"max.retries": 0}, str))
         assert decode is not None
         records = [record(1, known), record(1, 77), framed(b"\x02a", other), record(2, known)]
         assert decode(pa.array(records, pa.binary()))[0].tolist() == [0, 3]
@@ -159,7 +158,7 @@ def test_what_the_registry_does_not_know_or_the_limits_forbid_is_left():
         with pytest.raises(Unreachable, match="does not answer for schema id 88"):
             decode(pa.array([record(1, 88)], pa.binary()))
     with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
-        decoder_by_columns(pipeline, None)
+        avro_columns(pipeline, None)
 
 
 def test_a_schema_whose_records_may_be_past_a_limit_is_left():

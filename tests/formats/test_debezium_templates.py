@@ -11,10 +11,10 @@ import pytest
 
 from lockstep import Debezium, Pipeline, Upsert
 from lockstep.core.errors import BadData
-from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.formats.debezium.decoder import ChangeDecoder
 from lockstep.formats.debezium.templates import MOST_TEMPLATES, Templates
-from lockstep.formats.judged import JudgedRecords
+from lockstep.formats.judged import RecordDecoder
 from lockstep.formats.rows import RecordOutcome, shortened_reason
 from support.fakes.captured import PLACEHOLDER, CapturedTable
 
@@ -144,7 +144,7 @@ def test_a_batch_is_what_the_decoder_makes_of_each_record(seed, order):
         if value and b'"op":"d"' in value and place + 3 < len(records):
             records[place + pick.randint(1, 3)] = key, None
     wanted = one_by_one(pipeline, records)
-    decode = JudgedRecords(pipeline, None, keeps_bytes=False)
+    decode = RecordDecoder(pipeline, None, None, keeps_bytes=False)
     found = pa.Table.from_batches(list(decode([batch_of(records[:170]), batch_of(records[170:], 170)])))
     assert found.column("_reason").to_pylist() == [shortened_reason(outcome.reason) for outcome in wanted]
     assert found.column("_deleted").to_pylist() == [outcome.deleted for outcome in wanted]
@@ -200,7 +200,7 @@ def test_a_truncation_names_its_record_and_its_topic_where_there_are_several(top
     truncation = None, b'{"op": "t", "source": {}, "before": null, "after": null}'
     records = [record(random.Random(1), 0.0, schemas=False, mysql=False), truncation]  # noqa: S311 - as above
     with pytest.raises(BadData, match=r"and rows stay here: .* partition 0 offset 1") as no:
-        list(JudgedRecords(pipeline, None, keeps_bytes=False)([batch_of(records)]))
+        list(RecordDecoder(pipeline, None, None, keeps_bytes=False)([batch_of(records)]))
     assert no.value.next_command == f"lockstep skip shop{option} --to 0:2 --reason ..."
 
 
@@ -216,7 +216,7 @@ def test_a_row_that_a_template_takes_ends_the_memory_of_its_keys_deletion(cut):
     made, gone = (key, json.dumps(row).encode()), (key, json.dumps(deletion).encode())
     records = [made, gone, made, other, (key, None), gone, other, (key, None)]
     wanted = one_by_one(pipeline, records)
-    decode = JudgedRecords(pipeline, None, keeps_bytes=False)
+    decode = RecordDecoder(pipeline, None, None, keeps_bytes=False)
     found = pa.Table.from_batches(list(decode([batch_of(records[:cut]), batch_of(records[cut:], cut)])))
     orders = found.column("_source_order").to_pylist()
     assert orders == [outcome.values.get("_source_order") for outcome in wanted]

@@ -11,9 +11,8 @@ import pytest
 from lockstep.core.pipeline.definition import Append, Json, Pipeline, RecordLimits
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.schemas import JSON, Schemas
-from lockstep.formats.json import BODY
 from lockstep.formats.json.contracts import contract
-from lockstep.formats.json.heads import HeadJudge
+from lockstep.formats.json.heads import BODY, HeadJudge
 from support.fakes.registry import a_registry, headed
 from support.inputs import hostile
 from support.scenes.bounded import within

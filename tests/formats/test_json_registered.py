@@ -15,9 +15,8 @@ from lockstep.core.planning.routes import Way, route
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.schemas import JSON, Schemas
-from lockstep.formats.json import BODY, PLAIN_KEY
-from lockstep.formats.json.heads import HeadJudge
-from lockstep.formats.second_reading import DELETED, REJECTED, ROW, UNKNOWN, RereadRecord, SecondReading
+from lockstep.formats.json.heads import BODY, PLAIN_KEY, HeadJudge
+from lockstep.formats.second_reading import DELETED, REJECTED, ROW, RereadRecord, SecondReading
 from support.fakes.registry import a_record, a_registry, headed
 
 QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
@@ -142,20 +141,19 @@ def test_a_second_reading_takes_the_head_off_and_proves_the_values(registry):
     assert [row["Became"] for row in rows] == [ROW, REJECTED, REJECTED, DELETED]
     assert (rows[0]["id"], rows[0]["n"], rows[0]["extra"], rows[3]["id"]) == ("a", 1, '{"x":1.0}', "a")
     odd = SecondReading(folder, place)([records[0]._replace(value=headed(schema_id, b'{"id":"a","id":"b"}'))])
-    assert odd.to_pylist()[0]["Became"] == UNKNOWN
-    with pytest.raises(LookupError):
+    assert (odd.to_pylist()[0]["Became"], odd.to_pylist()[0]["id"]) == (ROW, "b")
+    with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
         SecondReading(folder, None)
 
 
-def test_such_records_are_read_by_spark_alone_and_older_definitions_keep_their_hash():
+def test_such_records_are_read_as_others_and_older_definitions_keep_their_hash():
     plain = Json("id string")
     folder = _folder(Pipeline("p", "t", plain, Append("public.p")))
     assert folder.pipeline.document()["format"] == {"kind": "Json", "schema": "id string", "key": None}
     by_registry = _folder(replace(folder.pipeline, format=replace(plain, registry=True)))
     assert by_registry.pipeline.document()["format"]["registry"] is True
     assert route(folder, []).way is Way.PROCESS
-    found = route(by_registry, [])
-    assert (found.way, found.because) == (Way.SPARK, "format.registry looks up the schema of each record")
+    assert route(by_registry, []).way is Way.PROCESS
 
 
 @pytest.mark.parametrize(

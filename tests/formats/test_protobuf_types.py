@@ -20,7 +20,7 @@ from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.schemas import PROTOBUF, Schemas
 from lockstep.formats.protobuf.decoder import MessageDecoder
-from lockstep.formats.second_reading import DELETED, REJECTED, ROW, UNKNOWN, RereadRecord, SecondReading
+from lockstep.formats.second_reading import DELETED, REJECTED, ROW, RereadRecord, SecondReading
 from support.fakes.registry import a_registry
 from support.inputs.protos import a_file, a_message, classes, framed
 
@@ -367,7 +367,7 @@ def test_a_second_reading_gives_the_same_rows_deletions_and_rejects(registry):
         (b"9", b"{}"),
     ]
     rows = read([RereadRecord(0, n, key, value, None, 0) for n, (key, value) in enumerate(given_)]).to_pylist()
-    assert [row["Became"] for row in rows] == [ROW, DELETED, DELETED, UNKNOWN, REJECTED]
+    assert [row["Became"] for row in rows] == [ROW, DELETED, DELETED, REJECTED, REJECTED]
     assert [row["int32"] for row in rows[:3]] == [7, 7, 8]
     assert rows[0]["s"] == "a"
     assert json.loads(rows[0]["extra"])["int64"] == 0

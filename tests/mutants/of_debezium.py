@@ -202,7 +202,7 @@ MUTANTS = [
         tuple(
             f"{TEMPLATES}a_row_that_a_template_takes_ends_the_memory_of_its_keys_deletion[{cut}]" for cut in (1, 3, 4)
         ),
-        Edit("formats/judged.py", "if self.by_columns and begin < end:", "if False:"),
+        Edit("formats/judged.py", "if self.pass_over and begin < end:", "if False:"),
         long=True,
     ),
     one(

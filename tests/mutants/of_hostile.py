@@ -236,12 +236,10 @@ MUTANTS = [
         long=True,
     ),
     one(
-        "the second reader of JSON takes names of any length",
-        "verify would raise an alarm over a record that Spark rejects",
-        (
-            "tests/spark/test_hostile.py::test_every_hostile_record_of_json_is_the_row_that_it_says_or_a_reject[as it is]",
-        ),
-        Edit("formats/json/alone.py", "if any(len(name) * UNITS > MOST_NAME for name in made):", "if None in made:"),
+        "the judge of JSON takes records of any depth",
+        "how deep a record may be would hang on who calls the parser",
+        "tests/formats/test_json_judge.py::test_a_bad_record_is_rejected_with_its_reason",
+        Edit("formats/json/judge.py", "and _depth(text) > MOST_DEPTH", "and False"),
         long=True,
     ),
     one(

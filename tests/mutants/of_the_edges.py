@@ -93,23 +93,6 @@ MUTANTS = [
         long=True,
     ),
     Mutant(
-        "the driver passes over what it cannot decode",
-        "what columns cannot take is a record all the same, or a reject",
-        (
-            Edit(
-                "engine/straight.py",
-                "            raise LeftToSpark\n        yield as_decoded(batch,",
-                "            pass\n        yield as_decoded(batch.take(places),",
-            ),
-        ),
-        (
-            f"{DRIVER}test_a_record_that_only_spark_can_judge_hands_the_whole_batch_over_and_those_after_it",
-            f"{DRIVER}test_ranges_that_the_driver_has_committed_are_found_by_spark",
-        ),
-        (DRIVER.removesuffix("::"),),
-        long=True,
-    ),
-    Mutant(
         "a task gives up where all that it fetches is aborted",
         "the batch would be stuck for good",
         (Edit("engine/kafka_ranges.py", " or fetched.has_moved():", ":"),),

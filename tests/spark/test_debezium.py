@@ -16,6 +16,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.core.changes.tried import Deletion, Record, Reject
 from lockstep.core.errors import BadData, BadDefinition
 from lockstep.core.pipeline.definition import Debezium, Pipeline, Upsert
+from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
 from lockstep.formats.debezium.decoder import ChangeDecoder
@@ -27,7 +28,7 @@ from support.fakes.registry import a_record, a_registry
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 FORM = f'Debezium("{SCHEMA}", units={{"photo": "base64"}})'
 DDL = "id bigint primary key, name text, doc text, photo bytea"
-RAW = "_offset bigint, _key binary, _value binary, _headers string, _bytes int, _partition int"
+RAW = "_offset bigint, _key binary, _value binary, _headers string, _bytes int, _partition int, _topic string"
 KEY = b'{"id": 1}'
 
 
@@ -53,9 +54,14 @@ def test_spark_and_a_second_reading_judge_every_record_alike():
     given = [*((record.key, record.value) for record in source.sent), *odd]
     format_ = Debezium(SCHEMA, units={"photo": "base64"})
     pipeline = Pipeline("p", "t", format_, Upsert("public.p", key=("id",)))
-    frame = session().createDataFrame([(i, key, value, None, 1, 3) for i, (key, value) in enumerate(given)], RAW)
+    frame = session().createDataFrame([(i, key, value, None, 1, 3, "t") for i, (key, value) in enumerate(given)], RAW)
 
-    table = decoded(frame.coalesce(1), pipeline).toArrow().sort_by("_offset").to_pylist()
+    table = (
+        decoded(frame.coalesce(1), PipelineFolder(pipeline, Path(), None, None, None))
+        .toArrow()
+        .sort_by("_offset")
+        .to_pylist()
+    )
 
     judge = ChangeDecoder("p", format_)
     outcomes = [judge(key, value, None) for key, value in given]

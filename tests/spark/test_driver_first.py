@@ -1,6 +1,6 @@
 """Tests that a small batch that the driver reads equals what Spark would make of it.
 
-A batch that the driver cannot read is left to Spark, as a whole.
+A batch with headers that the driver cannot read is left to Spark, as a whole.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lockstep.engine import kafka_ranges
 from lockstep.engine.driver_first import Driver, DriverFirst
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.spark.engine import SparkEngine
+from support.scenes.odd_logs import send_with_header
 
 COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
 DDL = "id text, n int, amount numeric(12,2), at timestamptz"
@@ -90,30 +91,48 @@ def test_the_driver_makes_of_a_batch_what_spark_makes_of_it(pipeline, odd, more)
     assert by_driver.violations() == by_spark.violations() == []
 
 
-def test_a_record_that_only_spark_can_judge_hands_the_whole_batch_over_and_those_after_it(pipeline, topic, produce):
+def test_a_bad_record_is_a_reject_with_its_reason_and_needs_no_spark(pipeline, topic, produce):
     name = topic(partitions=1)
-    produce(name, [*map(record, range(300)), BAD])
+    emoji = {"id": "\U0001f600", "n": 5, "amount": "1", "at": "2026-05-01"}
+    produce(name, [*map(record, range(300)), BAD, ("pair", json.dumps(emoji)), ("nested", '{"id":{"a": 1.50}}')])
+    made = pipeline(name, COLUMNS, DDL)
+
+    made.run(driver_first(made))
+
+    assert made.ask("select delivered, written, rejected from lockstep.result") == [(303, 302, 1)]
+    assert made.ask("select convert_from(value, 'UTF8'), reason from lockstep.reject") == [
+        ("no JSON", "not a JSON object")
+    ]
+    assert [row[2] for row in rows(made)][-2:] == ["\U0001f600", '{"a":1.50}']
+    assert made.ask("select spark_application_id, route ->> 'way' from lockstep.attempt") == [(None, "process")]
+    assert made.violations() == []
+
+
+def test_headers_that_this_process_cannot_read_hand_the_whole_batch_over_and_those_after_it(
+    pipeline, topic, kafka, produce
+):
+    name = topic(partitions=1)
+    produce(name, map(record, range(300)))
+    send_with_header(kafka, name, b"caf\xe9", record(300)[1].encode())
     made = pipeline(name, COLUMNS, DDL)
     engine = driver_first(made, spark_of(made))
 
     made.run(engine)
 
-    assert made.ask("select delivered, written, rejected from lockstep.result") == [(301, 300, 1)]
-    assert made.ask("select convert_from(value, 'UTF8') from lockstep.reject") == [("no JSON",)]
-    assert made.ask("select count(distinct task), sum(rows) from lockstep.manifest") == [(1, 300)]
+    assert made.ask("select delivered, written, rejected from lockstep.result") == [(301, 301, 0)]
     produce(name, map(record, range(5)))
     made.run(engine)
-    left = "a record of this run does not decode by columns, and Spark's decoder judges it"
+    left = "a record of this run cannot be read or decoded by this process"
     assert made.ask("select route from lockstep.attempt") == [({"way": "tasks", "because": left},)] * 2
     assert made.ask("select count(*) from lockstep.attempt where spark_application_id is null") == [(0,)]
     assert made.violations() == []
 
 
-def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic, produce, monkeypatch):
+def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic, kafka, produce, monkeypatch):
     name = topic(partitions=3)
     for partition in range(3):
         produce(name, map(record, range(300)), partition=partition)
-    produce(name, [BAD], partition=2)
+    send_with_header(kafka, name, b"caf\xe9", record(300)[1].encode(), partition=2)
     made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
     before, files = [], []
     monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", 300)
@@ -131,7 +150,7 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
 
     assert sorted(before) == [(0,)]  # the second would have been committed when the third began
     assert [file.closed for file in files] == [True, True]  # the second's rows are given up, and deleted at once
-    assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(901, 900, 1)]
+    assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(901, 901, 0)]
     assert made.violations() == []
 
 

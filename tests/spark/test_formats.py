@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.cli.app import app
 from lockstep.core.errors import BadData, BadDefinition, Unreachable
 from lockstep.core.pipeline.definition import Append, Avro, Custom, Envelope, Json, Pipeline, Protobuf, Raw, Upsert
+from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.core.registry import registry as registry_of
 from lockstep.engine.spark.session import session
 from lockstep.formats import decoded
@@ -27,7 +29,8 @@ from support.fakes.registry import a_record, a_registry, headed
 from support.inputs import hostile
 from support.inputs.protos import a_file, a_message, classes, framed
 
-RAW = "_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int"
+RAW = """_offset bigint, _timestamp timestamp, _key binary, _value binary, _headers string, _bytes int, _partition int,
+    _topic string"""
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DECODE = """
 import json
@@ -59,13 +62,14 @@ def registry(monkeypatch):
         yield made
 
 
-def decode(format_, *records: Any, envelope=None, target=None, headers=None, **more: Any):
+def decode(format_, *records: Any, envelope=None, target=None, headers=None, decode=None, registry=None):
     """Decodes records. Each is a value, or a key and a value."""
     pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
-    rows = [(i, AT, key, value, headers, 1, 3) for i, (key, value) in enumerate(pairs)]
+    rows = [(i, AT, key, value, headers, 1, 3, "t") for i, (key, value) in enumerate(pairs)]
     frame = session().createDataFrame(rows, RAW).coalesce(1)
     pipeline = Pipeline("p", "t", format_, target or Append("public.p"), envelope=envelope)
-    table = decoded(frame, pipeline, **more).toArrow()
+    folder = PipelineFolder(pipeline, Path(), None, None, None, decode)
+    table = decoded(frame, folder, registry).toArrow()
     return table.drop_columns(["_key", "_value", "_headers", "_timestamp", "_offset", "_bytes"]).to_pylist()
 
 

@@ -149,7 +149,7 @@ def in_pieces(read):
     return pieces
 
 
-@pytest.mark.parametrize("way", ["straight", "short", "long", "transform"])
+@pytest.mark.parametrize("way", ["straight", "long", "transform"])
 def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeline, topic, produce, monkeypatch, way):
     name = topic(partitions=1)
     produce(name, map(record, range(60)))
@@ -163,14 +163,6 @@ def test_a_task_that_fails_in_the_middle_of_a_range_commits_nothing_of_it(pipeli
     if way == "straight":
         straight = spark_short.written
         monkeypatch.setattr(spark_short, "written", lambda *given: straight(*given[:2], in_pieces(given[2]), given[3]))  # type: ignore[call-arg]
-    if way == "short":
-        short = spark_short.shortened
-        monkeypatch.setattr(spark_short, "written", lambda parts, *_: ((), parts))
-        monkeypatch.setattr(
-            spark_short,
-            "shortened",
-            lambda *given, **more: short(*given[:2], in_pieces(given[2]), **more),  # type: ignore[call-arg]
-        )
 
     with pytest.raises(BadData):
         made.run()

@@ -88,7 +88,7 @@ class RangeSession(Protocol):
 
 
 class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
-    """A record that cannot be decoded by columns. Spark must decode it, or say why it is a reject."""
+    """A record that keeps the decoder of this process busy. Spark's tasks must decode it, and may end."""
 
 
 class Engine(Protocol):

@@ -50,11 +50,8 @@ SOURCE_ORDER = (
     "_source_order"  # of change records: where the source's log has the change, in bytes that sort as it does
 )
 UNAVAILABLE = "_unavailable"  # of change records: the columns whose values a record does not have, as `doc,photo`
-FILE_COLUMN = "_file"  # where a first worker has put decoded records, in the rows that it leaves to Spark
-# While JSON is decoded, beside the columns of an envelope. A JSON object may have fields that are called so.
-PASSING = frozenset({"_text", "_parsed", "_gathered", "_doubt", "_literals", "_body", "_plain_key", "_head_fault"})
 
-RESERVED = frozenset({*(column.name for column in RECORD_COLUMNS), BATCH_COLUMN[0], FILE_COLUMN})
+RESERVED = frozenset({*(column.name for column in RECORD_COLUMNS), BATCH_COLUMN[0]})
 RESERVED_COLUMNS = tuple((column.name, column.postgres) for column in RECORD_COLUMNS if column.postgres)
 RAW_COLUMNS = tuple((column.name, column.postgres) for column in RECORD_COLUMNS if column.raw)
 RAW_NAMES = [name for name, _ in RAW_COLUMNS if name != "_task"]

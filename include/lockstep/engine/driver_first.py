@@ -66,7 +66,7 @@ class DriverFirst:
     """An engine that reads batches of at most `max_offsets` with `driver`, if it can, and all others with `spark`.
 
     Makes each when it is first needed, because importing PySpark alone takes longer than planning. A batch with a
-    record that the driver cannot decode leaves nothing behind. Spark then reads that whole batch, and all later ones.
+    record whose headers the driver cannot read leaves nothing behind. Spark then reads that batch, and all later ones.
     """
 
     def __init__(
@@ -139,9 +139,10 @@ class DriverFirst:
 
 
 class Driver:
-    """The driver as a reader of records that decode by columns.
+    """The driver as a reader.
 
-    Raises `LeftToSpark` for any other record, and for one that keeps its decoder busy. Passes on errors of `go_on`.
+    Raises `UnreadableHeaders` for a record that Spark's source alone reads, and `LeftToSpark` for one that keeps its
+    decoder busy.
     """
 
     def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str, registry: Registry | None = None) -> None:
@@ -154,14 +155,13 @@ class Driver:
         """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
         from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
         from lockstep.engine.straight import decode_patiently  # noqa: PLC0415 - as above
-        from lockstep.formats import decoder_by_columns  # noqa: PLC0415 - as above
+        from lockstep.formats import decoder_of  # noqa: PLC0415 - as above
 
-        if (decode := decoder_by_columns(self._folder.pipeline, self._registry)) is None:
-            raise LeftToSpark
+        decoder = decoder_of(self._folder, self._registry, keeps_bytes=self._folder.quarantines)
         raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
         writer = writer_of(sink, work, self._folder, self._dsn)
         with _one_line(work, go_on):
-            reports = writer.direct(decode_patiently(raw, decode, self._folder))
+            reports = writer.direct(decode_patiently(raw, decoder))
             rows = [row for report in reports for row in report.to_pylist()]
         return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message
 
 from lockstep.adapters.kafka.reading import headers_of_all, is_past, record_headers, size_of
 from lockstep.core.records import HEADERS_UNIT, LAST_STAMP
-from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
 
 if TYPE_CHECKING:

@@ -1,55 +1,43 @@
-"""Reads, decodes and writes ranges in one process if every record decodes by columns. Leaves other ranges."""
+"""Reads, decodes and writes ranges in one pass, in the worker of a task."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lockstep.core.engine import LeftToSpark
-from lockstep.core.errors import UnreadableHeaders
-from lockstep.engine.short_way import as_decoded, each_number
+from lockstep.core.errors import ReaderDied, UnreadableHeaders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import numpy as np
     import pyarrow as pa
 
     from lockstep.core.offsets import StreamRange
-    from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.engine.short_way import Read
+    from lockstep.engine.raw_schema import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
-    from lockstep.formats import Decode
+    from lockstep.formats.judged import RecordDecoder
 
-    Decoded = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def decode_directly(raw: Iterable[pa.RecordBatch], decode: Decode, *, keeps_bytes: bool) -> Iterator[pa.RecordBatch]:
-    """Yields all records, decoded by columns. Raises `LeftToSpark` for the first record that it cannot decode."""
-    for batch in raw:
-        places, columns = decode(batch.column("_value"))
-        if len(places) < batch.num_rows:
-            raise LeftToSpark
-        yield as_decoded(batch, columns, keeps_bytes=keeps_bytes)
+Undecoded = TypeVar("Undecoded")
+DecodedPiece = TypeVar("DecodedPiece")
 
 
-def decode_patiently(raw: Iterable[pa.RecordBatch], decode: Decode, folder: PipelineFolder) -> Iterator[pa.RecordBatch]:
-    """Yields the same in a process that must not end. Raises `LeftToSpark` if a piece keeps the decoder busy, too."""
-    seconds = folder.pipeline.record_limits.seconds
-    return decode_directly(raw, patient(decode, seconds), keeps_bytes=folder.quarantines)
+def decode_patiently(raw: Iterable[pa.RecordBatch], decoder: RecordDecoder) -> Iterator[pa.RecordBatch]:
+    """Decodes records in a process that must not end. Raises `LeftToSpark` for a batch that keeps the decoder busy."""
+    return map(patient(decoder.begun(), decoder.pipeline.record_limits.seconds), raw)
 
 
-def patient(decode: Decode, seconds: float) -> Decode:
+def patient(decode: Callable[[Undecoded], DecodedPiece], seconds: float) -> Callable[[Undecoded], DecodedPiece]:
     """Returns the decoder in a thread. Raises `LeftToSpark` if one piece takes longer: its thread is left alone.
 
     The thread has values and no connection, so that nothing of the piece is ever written.
     """
 
-    def decoded(values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
-        made: Future[tuple[np.ndarray, pa.RecordBatch]] = Future()
-        Thread(target=_fulfil, args=(made, decode, values), name="decoder", daemon=True).start()
+    def decoded(given: Undecoded) -> DecodedPiece:
+        made: Future[DecodedPiece] = Future()
+        Thread(target=_fulfil, args=(made, decode, given), name="decoder", daemon=True).start()
         if not wait([made], seconds).done:
             raise LeftToSpark
         return made.result()
@@ -57,30 +45,31 @@ def patient(decode: Decode, seconds: float) -> Decode:
     return decoded
 
 
-def _fulfil(made: Future[tuple[np.ndarray, pa.RecordBatch]], decode: Decode, values: pa.Array) -> None:
+def _fulfil(made: Future[DecodedPiece], decode: Callable[[Undecoded], DecodedPiece], given: Undecoded) -> None:
     try:
-        made.set_result(decode(values))
+        made.set_result(decode(given))
     except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits
         made.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """The part of a Spark task: `records` reads ranges, `decoded` turns raw records into decoded ones.
-
-    Stages nothing of a part with a record of another kind. Ranges that were committed before that record stay. A row of
-    `LEFT_OUT` says so.
-    """
+    """The work of Spark's tasks: `records` reads the ranges of a part, and `decoder` decodes what it reads."""
 
     records: Read
     parts: tuple[tuple[StreamRange, ...], ...]
-    decoded: Decoded
+    decoder: RecordDecoder
 
     def write(self, writer: TaskWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Writes the parts with these numbers, and yields what the writer reports of them."""
-        for number in each_number(numbers):
-            raw = self.records(self.parts[number])
-            try:
-                yield from writer.of_part(self.parts[number]).direct(self.decoded(raw))
-            except (LeftToSpark, UnreadableHeaders):
-                yield writer.left(number)
+        for batch in numbers:
+            for number in batch.column("id").to_pylist():
+                part = self.parts[number]
+                yield from writer.of_part(part).direct(self.decoder(self._read(part)))
+
+    def _read(self, part: tuple[StreamRange, ...]) -> Iterator[pa.RecordBatch]:
+        """Yields the raw records. Raises `ReaderDied` for one that Spark's source alone can read, and which then does."""
+        try:
+            yield from self.records(part)
+        except UnreadableHeaders as error:
+            raise ReaderDied(error.message) from None

@@ -1,88 +1,120 @@
-"""Adds the envelope's columns, and rejects records without a column that the target needs, for every format."""
+"""Adds the envelope's columns to decoded records, and rejects those whose key or headers do not fit them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lockstep.core.pipeline.columns import NUL, NUL_REASON
-from lockstep.core.pipeline.formats import marked_columns
-from lockstep.core.pipeline.targets import needed_columns
+from lockstep.formats.rows import headers_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Sequence
 
-    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.formats import Envelope
 
-HEADERS = "array<struct<key string, value string>>"
+ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
-def finished(records: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Adds the envelope's columns. Rejects records without a column that the target needs. A reject has only nulls."""
-    frame = records.withColumns(_columns(pipeline.envelope)) if pipeline.envelope else records
-    faults = [*(_faults(pipeline.envelope) if pipeline.envelope else ()), *_nulls(pipeline)]
-    if faults:
-        live = F.col("_reason").isNull() & ~F.col("_deleted")
-        if "_filtered" in frame.columns:
-            live &= ~F.col("_filtered")
-        reason = F.when(~live, F.col("_reason"))
-        for bad, why in faults:
-            reason = reason.when(bad, F.lit(why))
-        frame = frame.withColumn("_reason", reason)
-    taken = F.col("_reason").isNull()
-    values = {column.name: F.when(taken, F.col(column.name)) for column in marked_columns(pipeline.format) if faults}
-    for column in pipeline.envelope.columns if pipeline.envelope else ():
-        values[column.name] = F.when(taken & ~F.col("_deleted"), F.col(column.name))
-    return (frame.withColumns(values) if values else frame).drop("_topic", "_partition")
+@dataclass(frozen=True, slots=True)
+class EnvelopeColumns:
+    """The columns of an envelope, of which some are `needed` by a target."""
+
+    envelope: Envelope
+    needed: frozenset[str]
+
+    def added(self, raw: pa.RecordBatch, decoded: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        """Returns decoded columns and marks with the envelope's. A record that does not fit becomes a reject."""
+        is_row = pc.and_(pc.is_null(decoded["_reason"]), pc.invert(pc.or_(decoded["_deleted"], decoded["_filtered"])))
+        columns = self._columns(raw)
+        faults = self._faults(raw, columns)
+        reasons = decoded["_reason"]
+        if faults.null_count < len(faults):
+            reasons = pc.coalesce(reasons, pc.if_else(is_row, faults, None))
+        taken = pc.and_(is_row, pc.is_null(reasons))
+        marks = ("_deleted", "_filtered")
+        kept = {name: its if name in marks else _where(pc.is_null(reasons), its) for name, its in decoded.items()}
+        return kept | {"_reason": reasons} | {name: _where(taken, its) for name, its in columns.items()}
+
+    def _columns(self, raw: pa.RecordBatch) -> dict[str, pa.Array]:
+        envelope = self.envelope
+        columns: dict[str | None, Any] = {
+            envelope.timestamp: raw.column("_timestamp"),
+            envelope.partition: raw.column("_partition"),
+            envelope.offset: raw.column("_offset"),
+            envelope.topic: raw.column("_topic"),
+        }
+        if envelope.headers is not None:
+            texts = [headers_text(headers_of(text)) for text in raw.column("_headers").to_pylist()]
+            columns[envelope.headers] = pa.array(texts, pa.string())
+        if (key := envelope.key_column) is not None:
+            keys = raw.column("_key")
+            columns[key.name] = (
+                keys if key.type == "binary" else pa.array(map(storable_text, keys.to_pylist()), pa.string())
+            )
+        return {name: column for name, column in columns.items() if name is not None}
+
+    def _faults(self, raw: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.Array:
+        """Returns why each record does not fit the envelope, or null."""
+        envelope = self.envelope
+        faults: list[str | None] = [None] * raw.num_rows
+        for name in sorted(self.needed & columns.keys()):
+            _fill(faults, columns[name], f"column {name}: null, and the target's key or order needs it")
+        if envelope.headers is not None:
+            for place, text in enumerate(raw.column("_headers").to_pylist()):
+                if any(NUL in name for name, _ in headers_of(text)):
+                    faults[place] = f"column {envelope.headers}: a name {NUL_REASON}"
+        key = envelope.key_column
+        if key is not None and key.type == "string":
+            for place, value in enumerate(raw.column("_key").to_pylist()):
+                if value is not None and storable_text(value) is None:
+                    why = NUL_REASON if _is_utf8(value) else "the key is not valid UTF-8"
+                    faults[place] = f"column {key.name}: {why}"
+        return pa.array(faults, pa.string())
 
 
-def _columns(envelope: Envelope) -> dict[str, Column]:
-    columns: dict[str | None, Column] = {
-        envelope.timestamp: F.col("_timestamp"),
-        envelope.headers: F.to_json(F.transform(_headers(), _header)),
-        envelope.partition: F.col("_partition"),
-        envelope.offset: F.col("_offset"),
-        envelope.topic: F.col("_topic"),
-    }
-    if envelope.key_column is not None:
-        columns[envelope.key_column.name] = F.col("_key").cast(envelope.key_column.type)
-    return {name: column for name, column in columns.items() if name is not None}
+def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """Returns headers as in the envelope's column. A value that is no text is written in base64."""
+    if not headers:
+        return None
+    said = []
+    for name, value in headers:
+        text = storable_text(value)
+        part = (
+            {} if value is None else {"base64": base64.b64encode(value).decode()} if text is None else {"value": text}
+        )
+        said.append({"key": name} | part)
+    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return ESCAPE.sub(lambda found: f"\\u00{found[1].upper()}" if found[1] else found[0], text)
 
 
-def _headers() -> Column:
-    return F.from_json("_headers", HEADERS)
+def storable_text(value: bytes | None) -> str | None:
+    """Returns the bytes as text that Postgres can hold, or None if they are no such text."""
+    try:
+        text = None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if text is None or NUL in text else text
 
 
-def _header(header: Column) -> Column:
-    """Returns a header as text if Postgres can hold it, else as base64. A header without a value has neither."""
-    raw = F.unbase64(header["value"])
-    text = raw.cast("string")
-    is_text = F.is_valid_utf8(text) & ~F.contains(text, F.lit(NUL))
-    return F.struct(
-        header["key"].alias("key"),
-        F.when(is_text, text).alias("value"),
-        F.when(~is_text, header["value"]).alias("base64"),
-    )
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _faults(envelope: Envelope) -> list[tuple[Column, str]]:
-    faults = []
-    key = envelope.key_column
-    if key is not None and key.type == "string":
-        text = F.col("_key").cast("string")
-        faults += [
-            (~F.is_valid_utf8(text), f"column {key.name}: the key is not valid UTF-8"),
-            (F.contains(text, F.lit(NUL)), f"column {key.name}: {NUL_REASON}"),
-        ]
-    if envelope.headers is not None:
-        odd = F.exists(_headers(), lambda header: F.contains(header["key"], F.lit(NUL)))
-        faults.append((odd, f"column {envelope.headers}: a name {NUL_REASON}"))
-    return faults
+def _fill(faults: list[Any], column: pa.Array, why: str) -> None:
+    for place in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+        faults[place] = why
 
 
-def _nulls(pipeline: Pipeline) -> list[tuple[Column, str]]:
-    declared = {column.name for column in pipeline.columns}
-    needed = [name for name in needed_columns(pipeline.targets, pipeline.event_time) if name in declared]
-    return [(F.col(n).isNull(), f"column {n}: null, and the target's key or order needs it") for n in needed]
+def _where(taken: pa.Array, column: pa.Array) -> pa.Array:
+    return pc.if_else(taken, column, pa.scalar(None, column.type))

@@ -1,71 +1,106 @@
-"""Chooses the function that decodes the records of a format one by one, without Spark."""
+"""Chooses the function that decodes the records of a format one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockstep.core.capture.debezium import Debezium
+from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.registered import EVERY, Avro, Protobuf
 from lockstep.core.pipeline.formats import Custom, Json, Raw
-from lockstep.formats.json.alone import JsonAlone, Unsure, tombstone
-from lockstep.formats.own_decoder import OwnDecoder
-from lockstep.formats.rows import RecordOutcome
+from lockstep.formats.json.judge import JsonJudge, tombstone
+from lockstep.formats.registered import require_registry
+from lockstep.formats.rows import RecordOutcome, Unsure
 
 if TYPE_CHECKING:
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.registry import Registry
 
 Judge = Callable[[bytes | None, bytes | None, str | None], RecordOutcome]
 
 
-def judge_of(folder: PipelineFolder, registry: Registry | None) -> Judge:
-    """Returns the function that decodes one record of the pipeline.
+def judge_of(pipeline: Pipeline, source: str | None, registry: Registry | None) -> Judge:
+    """Returns the function that decodes one record of the pipeline. `source` is that of its own decoder.
 
-    Raises `Unsure` where its own code does not run alone.
+    Raises `BadDefinition` without the registry or the decoder that the format needs.
     """
-    pipeline = folder.pipeline
     match pipeline.format:
         case Json(registry=True) as format_:
             from lockstep.formats.json.heads import headed
 
-            return headed(pipeline, format_, registry)
+            return headed(pipeline, format_, require_registry(pipeline, format_, registry))
         case Json() as format_:
-            return JsonAlone(pipeline, format_)
+            return JsonJudge(pipeline, format_)
         case Avro() | Protobuf() as format_:
-            return _registered(folder, format_, registry)
+            return _registered(pipeline, format_, require_registry(pipeline, format_, registry))
         case Raw() as format_:
             name = format_.column
             return lambda _key, value, _headers: RecordOutcome({name: value})
         case Custom() as format_:
-            own = OwnDecoder(format_, folder.decode, pipeline.targets)
+            from lockstep.formats.own_decoder import OwnDecoder
 
-            def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-                try:
-                    return own(key, value, headers)
-                except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
-                    raise Unsure from None
-
-            return judged
+            return OwnDecoder(format_, source, pipeline.targets)
         case Debezium() as format_:
             from lockstep.formats.debezium.documents import change_decoder
-            from lockstep.formats.debezium.reread import reread
 
-            return reread(change_decoder(pipeline, format_, registry))
+            if format_.wire is not None:
+                registry = require_registry(pipeline, format_.wire, registry)
+            return change_decoder(pipeline, format_, registry)
 
 
-def _registered(folder: PipelineFolder, format_: Avro | Protobuf, registry: Registry | None) -> Judge:
-    if registry is None:
-        raise LookupError(f"{type(format_).__name__} without a registry")
+def judge_again(folder: PipelineFolder, registry: Registry | None) -> Judge:
+    """Returns the function that decodes a record for a comparison with its row.
+
+    Raises `Unsure` where the pipeline's own code fails, and marks values that a change record does not have.
+    """
+    pipeline = folder.pipeline
     # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
-    limits = replace(folder.pipeline.record_limits, schemas=EVERY)
-    made: Any
+    limits = replace(pipeline.record_limits, schemas=EVERY)
+    judge = judge_of(replace(pipeline, record_limits=limits), folder.decode, registry)
+    if isinstance(pipeline.format, Debezium):
+        from lockstep.formats.debezium.reread import reread
+
+        return reread(judge)
+    if not isinstance(pipeline.format, Custom):
+        return judge
+
+    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
+        try:
+            return judge(key, value, headers)
+        except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
+            raise Unsure from None
+
+    return judged
+
+
+def require_judge(pipeline: Pipeline, source: str | None, registry: Registry | None) -> None:
+    """Raises `BadDefinition` before a task begins if the pipeline's records cannot be judged."""
+    if isinstance(pipeline.format, Custom):
+        from lockstep.formats.own_code import function_of, refuse_vain_deletion
+
+        try:
+            function_of(pipeline.format.function, source)
+            refuse_vain_deletion(pipeline.format, source, pipeline.targets)
+        except BadDefinition as fault:
+            raise BadDefinition(f"{pipeline.name}: {fault}", next_command=f"lockstep check {pipeline.name}") from None
+    wire = pipeline.format.wire if isinstance(pipeline.format, Debezium) else pipeline.format
+    if isinstance(wire, Avro | Protobuf) or (isinstance(wire, Json) and wire.registry):
+        require_registry(pipeline, wire, registry)
+
+
+def _registered(pipeline: Pipeline, format_: Avro | Protobuf, registry: Registry) -> Judge:
+    decoder: Judge
     if isinstance(format_, Avro):
-        from lockstep.formats.avro.decoder import avro_decoder as made
+        from lockstep.formats.avro.decoder import avro_decoder
+
+        decoder = avro_decoder(pipeline, format_, registry)
     else:
-        from lockstep.formats.protobuf.decoder import protobuf_decoder as made
-    decoder: Judge = made(replace(folder.pipeline, record_limits=limits), format_, registry)
+        from lockstep.formats.protobuf.decoder import protobuf_decoder
+
+        decoder = protobuf_decoder(pipeline, format_, registry)
     column = next((column for column in format_.columns if column.name == format_.key), None)
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:

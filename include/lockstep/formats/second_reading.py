@@ -1,10 +1,7 @@
-"""Decodes records a second time, without Spark, for a comparison with their rows."""
+"""Decodes records a second time, for a comparison with their rows."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,10 +13,10 @@ from lockstep.core.pipeline.columns import NUL
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import LAST_STAMP
-from lockstep.formats.json.alone import UNSURE, Unsure
+from lockstep.formats.envelope import headers_text, storable_text
 from lockstep.formats.json.columns import JsonColumns, columnar
-from lockstep.formats.judges import Judge, judge_of
-from lockstep.formats.rows import RecordOutcome, headers_json
+from lockstep.formats.judges import Judge, judge_again
+from lockstep.formats.rows import UNSURE, RecordOutcome, Unsure, headers_json
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
 REREAD_COLUMNS = (("_offset", "bigint"), ("Became", "text"), ("Unsure", "text"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 
 class RereadRecord(NamedTuple):
@@ -71,8 +67,7 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
 class SecondReading:
     """The second decoder of records.
 
-    Uses Arrow for those that it provably reads as Spark does, and plain Python for the others. Names a column that the
-    two may read differently as unsure. Such a column is never compared.
+    Names a column as unsure whose value a record does not have. Such a column is never compared.
     """
 
     folder: PipelineFolder
@@ -83,8 +78,8 @@ class SecondReading:
 
     def __post_init__(self) -> None:
         self.columns = self.folder.pipeline.columns
-        self._by_columns = columnar(self.folder.pipeline)
-        self._judge = judge_of(self.folder, self.registry)
+        self._by_columns = None if self.folder.pipeline.envelope else columnar(self.folder.pipeline)
+        self._judge = judge_again(self.folder, self.registry)
 
     def __call__(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         """Returns one row per record: `_offset`, `Became`, `Unsure` (`,a,b,`, or null) and the pipeline's columns."""
@@ -159,7 +154,9 @@ class SecondReading:
             return "a header's name holds NUL"
         column = envelope.key_column
         is_text = column is not None and column.type == "string"
-        return "the key is no text" if is_text and record.key is not None and _text(record.key) is None else None
+        return (
+            "the key is no text" if is_text and record.key is not None and storable_text(record.key) is None else None
+        )
 
     def _envelope(self, record: RereadRecord) -> dict[str, Any]:
         envelope = self.folder.pipeline.envelope
@@ -175,29 +172,5 @@ class SecondReading:
         }
         if (column := envelope.key_column) is not None:
             is_text = record.key is not None and column.type == "string"
-            values[column.name] = _text(record.key) if is_text else record.key  # type: ignore[arg-type]
+            values[column.name] = storable_text(record.key) if is_text else record.key
         return {name: value for name, value in values.items() if name is not None}
-
-
-def headers_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """Returns headers as in the envelope's column, letter by letter as Spark writes JSON."""
-    if not headers:
-        return None
-    said = []
-    for name, value in headers:
-        text = None if value is None else _text(value)
-        part = (
-            {} if value is None else {"base64": base64.b64encode(value).decode()} if text is None else {"value": text}
-        )
-        said.append({"key": name} | part)
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
-    return ESCAPE.sub(lambda found: f"\\u00{found[1].upper()}" if found[1] else found[0], text)
-
-
-def _text(value: bytes) -> str | None:
-    """Returns the bytes as text that Postgres can hold, or None if they are no such text."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if NUL in text else text

@@ -46,8 +46,8 @@ def admin(kafka: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka, "reconnect.backoff.max.ms": 200, "log_level": 0})
 
 
-def send_with_header(kafka: str, topic: str, header: bytes, value: bytes) -> None:
-    """Sends a record with one header of any name to the first partition. Python's own producer takes text alone."""
+def send_with_header(kafka: str, topic: str, header: bytes, value: bytes, partition: int = 0) -> None:
+    """Sends a record with one header of any name. Python's own producer takes text alone."""
     library = ctypes.CDLL(str(next(Path(f"{confluent_kafka.__path__[0]}.libs").glob("librdkafka-*"))))
     for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_headers_new"):
         getattr(library, name).restype = ctypes.c_void_p
@@ -58,7 +58,7 @@ def send_with_header(kafka: str, topic: str, header: bytes, value: bytes) -> Non
     assert library.rd_kafka_header_add(headers, header, ctypes.c_ssize_t(len(header)), b"v", ctypes.c_ssize_t(1)) == 0
     tags = {"topic": 1, "partition": 3, "value": 4, "headers": 10, "end": 0}
     number = {name: ctypes.c_int(tag) for name, tag in tags.items()}
-    where = (number["topic"], topic.encode(), number["partition"], ctypes.c_int(0))
+    where = (number["topic"], topic.encode(), number["partition"], ctypes.c_int(partition))
     what = (number["value"], value, size(len(value)), number["headers"], headers, number["end"])
     assert library.rd_kafka_producev(client, *where, *what) == 0
     assert library.rd_kafka_flush(client, 10_000) == 0

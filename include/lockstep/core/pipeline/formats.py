@@ -9,7 +9,7 @@ from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
 from lockstep.core.formats.registered import Avro, Protobuf, refuse_bad_subject
 from lockstep.core.pipeline.columns import Column, parse_columns
-from lockstep.core.records import PASSING, SOURCE_ORDER, UNAVAILABLE
+from lockstep.core.records import SOURCE_ORDER, UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,6 @@ def columns_of(format_: Format, envelope: Envelope | None, *, is_staged: bool = 
     for column in (*own, *more):
         if column.name in {UNAVAILABLE, SOURCE_ORDER} and column is not SOURCE_ORDER_COLUMN:
             raise BadDefinition(f"column {column.name!r} is reserved: Lockstep fills it")
-    for column in more if isinstance(format_, Json) else ():
-        if column.name in PASSING:
-            raise BadDefinition(
-                f"envelope: column {column.name!r} is reserved: Lockstep fills it while it decodes JSON"
-            )
     return columns
 
 

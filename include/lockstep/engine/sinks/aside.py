@@ -37,19 +37,6 @@ def kept_intakes(task: str) -> list[tuple[pa.RecordBatch, list[pa.RecordBatch]]]
     return found
 
 
-def spill(rows: Sequence[pa.RecordBatch]) -> str:
-    """Writes rows, one batch or more, to a file and returns its name."""
-    name = secrets.token_hex(16)
-    _write(_folder() / f"lockstep-put-{name}", rows)
-    return name
-
-
-def take_spilled(name: str) -> list[pa.RecordBatch]:
-    """Returns the rows of a file and deletes it."""
-    (rows,) = _read(_folder() / f"lockstep-put-{name}.arrow", 1)
-    return rows
-
-
 def sweep() -> None:
     """Deletes files that failed tasks left over a day ago. On a server that lives long, nothing else would."""
     long_ago = time.time() - DAY

@@ -15,11 +15,10 @@ from lockstep.core.errors import BadData
 from lockstep.core.proof.accounting import nothing
 from lockstep.core.records import NOT_STAGED
 from lockstep.core.states import RangeEnd
-from lockstep.engine.short_way import join_decoded
 from lockstep.engine.sinks.aside import keep_intake, kept_intakes, sweep
 from lockstep.engine.sinks.range_rows import RangeRows
 from lockstep.engine.sinks.spark_task import attempt_id, slot
-from lockstep.engine.sinks.stretches import END, LEFT_OUT, rows_by_stream
+from lockstep.engine.sinks.stretches import END, rows_by_stream
 from lockstep.engine.sinks.tally import Tally, manifest_line
 from lockstep.engine.sinks.writer import accepted, as_staged, unfiltered
 
@@ -61,16 +60,12 @@ class RangeWriter:
         """Commits decoded records that this process reads itself. The last range ends with them."""
         return self.whole(chain(batches, [END_ROW]))
 
-    def left(self, _number: int) -> pa.RecordBatch:
-        """Returns the outcome of a part that is left to Spark. Ranges before the record that it cannot read stay."""
-        return said(RangeOutcome(LEFT_OUT, RangeEnd.LEFT))
-
     def reports(self, rows: Sequence[Mapping[str, Any]], tasks: int, where: str) -> tuple[RangeOutcome, ...]:
-        """Converts rows to outcomes. Raises `BadData` unless each task came to its end, or left the rest."""
-        ended = {row["slot"] for row in rows if row["stream_id"] in (END, LEFT_OUT)}
+        """Converts rows to outcomes. Raises `BadData` unless each task came to its end."""
+        ended = {row["slot"] for row in rows if row["stream_id"] == END}
         if len(ended) != tasks:
             raise BadData(f"{where}: only {len(ended)} of {tasks} tasks came to the end of their ranges")
-        done = [row for row in rows if row["stream_id"] not in (END, LEFT_OUT)]
+        done = [row for row in rows if row["stream_id"] != END]
         return tuple(RangeOutcome(row["stream_id"], RangeEnd(row["what"]), row["reason"]) for row in done)
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,7 +73,7 @@ class RangeWriter:
         with self.task.session() as session, ExitStack() as at_hand:
             under_way: _Range | None = None
             seen: set[int] = set()
-            for stream_id, part in rows_by_stream(join_decoded(_reading_on(session, batches))):
+            for stream_id, part in rows_by_stream(_reading_on(session, batches)):
                 if under_way and stream_id != under_way.stream_id:
                     yield said(under_way.commit())
                     under_way = None

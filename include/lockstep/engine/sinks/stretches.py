@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# The streams of rows that say that a task's input is at its end, and that a part of it is left to be read by other means.
-END, LEFT_OUT = -1, -2
+END = -1  # the stream of a row that says that a task's input is at its end
 
 
 def rows_by_stream(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

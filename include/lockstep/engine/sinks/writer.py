@@ -11,10 +11,8 @@ import pyarrow.compute as pc
 
 from lockstep.core.records import COORDINATES, HIDDEN, NOT_STAGED, RAW_NAMES
 from lockstep.core.staging import STAGING_SCHEMA
-from lockstep.engine.short_way import join_decoded
 from lockstep.engine.sinks.session import copy_rows, staging_session
 from lockstep.engine.sinks.spark_task import attempt_id, slot
-from lockstep.engine.sinks.stretches import LEFT_OUT
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA, Tally, manifest_line
 from lockstep.faults import reach
 
@@ -57,18 +55,14 @@ class Writer:
         """Stages decoded records that this process reads itself."""
         return self.whole(batches)
 
-    def left(self, number: int) -> pa.RecordBatch:
-        """Returns the line of a part that is left to Spark."""
-        return pa.RecordBatch.from_pylist([{"task": number, "stream_id": LEFT_OUT}], schema=self.schema)
-
     def reports(self, rows: Sequence[Mapping[str, Any]], _tasks: int, _where: str) -> tuple[ManifestLine, ...]:
         """Converts rows to manifest lines. A task that fails has none, and its job fails."""
-        return tuple(manifest_line(dict(row), self.targets) for row in rows if row["stream_id"] != LEFT_OUT)
+        return tuple(manifest_line(dict(row), self.targets) for row in rows)
 
     def whole(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages decoded records and counts them as delivered and written, for a pipeline without a transform."""
         tally = Tally(attempt_id(), self.from_offsets)
-        yield from self._write(map(unfiltered, _counted(join_decoded(batches), tally.delivered)), tally)
+        yield from self._write(map(unfiltered, _counted(batches, tally.delivered)), tally)
 
     def outlet(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stages the transform's rows and counts them as written. The intake has counted the delivered records."""

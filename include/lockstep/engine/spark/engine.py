@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_sample import SampleRanges
-    from lockstep.engine.short_way import Read
     from lockstep.engine.sinks.task_writer import TaskWriter
-    from lockstep.engine.spark.short import Parts
 
 _Reported = TypeVar("_Reported")
 
@@ -130,19 +128,9 @@ class SparkEngine:
             if is_long:
                 return self._through_source(work, tasks, writer)
             parts, read = even_parts(work.ranges, tasks, may_cut=may_cut), self._reading(work).records
-            done, left = spark_short.written(parts, self._folder, read, writer, self._registry)
-            return (*done, *self._through_decoder(left, read, writer)) if left else done
+            return spark_short.written(parts, self._folder, read, writer, self._registry)
 
         return self._done(work, written)
-
-    def _through_decoder(self, parts: Parts, read: Read, writer: TaskWriter) -> tuple[Any, ...]:
-        """Writes parts with records that only Spark's decoder takes."""
-        frames, ends = [], isinstance(writer, RangeWriter)
-        for its in [[part] for part in parts] if ends and writer.may_cut else [parts]:  # a task with its piece
-            raw = spark_short.shortened(its, self._folder, read, says_end=ends, registry=self._registry)
-            records = with_bytes(self._formed(raw), self._folder)
-            frames.append(records.mapInArrow(writer.of_part(its[0]).whole, in_spark(writer.schema)))
-        return writer.reports(collected(frames, self._where), len(parts), self._where)
 
     def _through_source(self, work: StageWork, tasks: int, writer: TaskWriter) -> tuple[Any, ...]:
         """Writes records that Spark's own source reads."""
@@ -186,8 +174,7 @@ class SparkEngine:
         return reader_of(work, self._reader, self._folder.pipeline.archive)
 
     def _formed(self, raw: DataFrame, folder: PipelineFolder | None = None) -> DataFrame:
-        folder = folder or self._folder
-        return decoded(raw, folder.pipeline, decode=folder.decode, registry=self._registry)
+        return decoded(raw, folder or self._folder, self._registry)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
         """Runs `do`, without the records that are proved to kill their reader."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lockstep.core.login.mechanisms import TOKEN_URL
 from lockstep.core.records import HEADERS_UNIT
 from lockstep.engine.kafka_ranges import FETCH_WAIT_MS
-from lockstep.engine.short_way import RAW_SCHEMA
+from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import allow_tokens_from, session
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.limits import RecordLimits
     from lockstep.core.staging import StageWork
-    from lockstep.engine.short_way import Read
+    from lockstep.engine.raw_schema import Read
 
 # Kafka writes -1 for none, and what lies past Python's calendar is its last day.
 MOMENT = """case when timestamp >= timestamp '1970-01-01T00:00:00Z'

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.formats.registered import Avro
 from lockstep.core.pipeline.targets import needed_columns
-from lockstep.core.planning.routes import not_by_columns
 from lockstep.formats.avro.flat import flat_fields
 from lockstep.formats.avro.heads import by_schema, good_rows, in_order
 from lockstep.formats.avro.readers import read_field
@@ -36,7 +35,7 @@ def avro_columns(pipeline: Pipeline, registry: Registry | None) -> AvroColumns |
     Raises `BadDefinition` without a registry.
     """
     format_ = pipeline.format
-    if not isinstance(format_, Avro) or not_by_columns(pipeline):
+    if not isinstance(format_, Avro) or format_.rest is not None:
         return None
     return AvroColumns(pipeline, format_, require_registry(pipeline, format_, registry))
 

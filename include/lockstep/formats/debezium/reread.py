@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.core.records import UNAVAILABLE
-from lockstep.formats.json.alone import UNSURE
+from lockstep.formats.rows import UNSURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

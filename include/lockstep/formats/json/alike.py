@@ -1,4 +1,4 @@
-"""Selects the JSON bytes, and the values by type, that Arrow and Spark read alike. A property test proves it."""
+"""Selects the JSON bytes, and the values by type, that Arrow and the judge read alike. A property test proves it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 BRACE, CLOSING, FIRST_PLAIN = ord("{"), ord("}"), 0x20
+BACKSLASH, LOWER, ESCAPE_BYTES = ord("\\"), 0x20, 6
+HIGH = np.frombuffer(bytes(each | LOWER for each in b"89AB"), np.uint8)  # digits that begin the high half of a pair
 
-# Jackson has limits that Arrow's parser has not: to nesting, to the digits of a number, to the length of a name.
+# Very long or deep records are left to the judge, which has limits that Arrow's parser has not.
 LONG, TOO_LONG = 1_000, 50_000
 DEEP = 300
 MANY_DIGITS, STEP = 300, 10  # so many on end, when every tenth is looked at
 
+YEAR = r"(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])"
 # Both read more than these as a moment, and not always as the same: times of day, zones that are names, no zone at all.
 MOMENTS = {
     "date": (r"^\d{4}-\d\d-\d\d$", date(1, 1, 1), date(9999, 12, 31)),
     "timestamp": (
-        r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)$",
+        rf"^{YEAR}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)$",
         datetime(1, 1, 1, tzinfo=UTC),
         datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC),
     ),
@@ -61,7 +64,7 @@ def plain_places(values: pa.Array) -> Places:
 
 
 def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
-    """Converts Arrow's values to the column's type. Flags those that Spark would, or might, read differently.
+    """Converts Arrow's values to the column's type. Flags those that the judge would, or might, read differently.
 
     Raises `pa.ArrowInvalid` for a value that only looks right, such as the 30th of February.
     """
@@ -78,7 +81,7 @@ def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
         return array, _no(within)
     if column.type in {"float", "double"}:
         numbers = array.fill_null(1).to_numpy(zero_copy_only=False)
-        odd = ~np.isfinite(numbers) | ((numbers == 0) & np.signbit(numbers))  # to Spark, -0 is 0, and -0.0 is not
+        odd = ~np.isfinite(numbers) | ((numbers == 0) & np.signbit(numbers))  # a zero below zero is the judge's
         return array, odd if odd.any() else None
     return array, None
 
@@ -108,13 +111,29 @@ def _is_text(value: bytes) -> bool:
 
 
 def _odd(data: Bytes) -> Places:
-    """Returns the places of control characters, of NaN and Infinity, and of escapes of NUL or half a surrogate pair."""
+    """Returns the places of control characters, of NaN and Infinity, and of escapes of NUL or of half a pair."""
     controls = np.flatnonzero(data < FIRST_PLAIN)
     escapes = _found(data, b"\\u")
-    next_ones = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
-    is_half = (next_ones[:, 0] | 0x20) == ord("d")
-    is_nul = (next_ones == ord("0")).all(axis=1)
-    return np.concatenate([controls, _found(data, b"NaN"), _found(data, b"Inf"), escapes[is_half | is_nul]])
+    digits_of = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
+    is_nul = (digits_of == ord("0")).all(axis=1)
+    odd = escapes[is_nul | _halves(data, escapes, digits_of)]
+    return np.concatenate([controls, _found(data, b"NaN"), _found(data, b"Inf"), odd])
+
+
+def _halves(data: Bytes, escapes: Places, digits_of: Bytes) -> Flags:
+    """Flags escapes of half a surrogate pair. A high half with a low one right behind it is a character."""
+    is_half: Flags = (digits_of[:, 0] | LOWER) == ord("d")
+    if not is_half.any():
+        return is_half
+    is_high = is_half & np.isin(digits_of[:, 1] | LOWER, HIGH)
+    follows = np.zeros(len(escapes), np.bool_)
+    follows[1:] = np.diff(escapes) == ESCAPE_BYTES
+    is_paired = np.zeros(len(escapes), np.bool_)
+    second = np.flatnonzero(follows & is_half & ~is_high & np.roll(is_high, 1))
+    is_paired[second] = is_paired[second - 1] = True
+    is_escaped = data[np.maximum(escapes - 1, 0)] == BACKSLASH  # then it may be text, and no escape
+    halves: Flags = is_half & (~is_paired | is_escaped)
+    return halves
 
 
 def _found(data: Bytes, text: bytes) -> Places:

@@ -1,6 +1,6 @@
-"""Parses many JSON records at once with Arrow, if the result is what Spark makes of each alone.
+"""Parses many JSON records at once with Arrow, if the result is what the judge makes of each alone.
 
-Leaves records that the two might read differently to Spark. Spark decodes them, or rejects them with the reason.
+Leaves records that the two might read differently. The judge then takes each of them, or rejects it with the reason.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
+from lockstep.core.pipeline.columns import MAX_PRECISION, digits
 from lockstep.core.pipeline.definition import Json
 from lockstep.core.pipeline.targets import needed_columns
-from lockstep.core.planning.routes import not_by_columns
 from lockstep.formats.json.alike import exact, parsed_type, plain_places
+from lockstep.formats.json.screen import screen_of, writer_of_texts
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -27,16 +28,25 @@ if TYPE_CHECKING:
     from lockstep.formats.json.alike import Flags, Places
 
 RECORDS_PER_PARSE = 10_000  # records of one parse, as long as all of them are good
-FEW_RECORDS = 64  # among so few, a bad record is not searched for: all are left to Spark
+FEW_RECORDS = 64  # among so few, a bad record is not searched for: all are left to the judge
 SEARCHES = 64  # so often, some of one parse's records may be parsed in vain
 
 
 def columnar(pipeline: Pipeline) -> JsonColumns | None:
     """Returns a decoder by columns for the pipeline, or None if its format, or a column, does not allow that."""
     format_ = pipeline.format
-    if not isinstance(format_, Json) or not_by_columns(pipeline):
+    if not isinstance(format_, Json) or format_.registry or format_.strict or format_.rest is not None:
+        return None
+    if not all(map(_is_exact, format_.columns)):
         return None
     return JsonColumns(format_.columns, frozenset(needed_columns(pipeline.targets, pipeline.event_time)))
+
+
+def _is_exact(column: Column) -> bool:
+    """Returns True if Arrow's parser gives values of this column's type exactly, or if the others can be detected."""
+    if column.type.startswith("decimal"):
+        return sum(digits(column.type)) <= MAX_PRECISION  # beyond it, Arrow may shift digits out without a word
+    return column.type != "binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,35 @@ class JsonColumns:
         places, parsed = [np.array([], np.int64)], []
         for begin in range(0, len(values), RECORDS_PER_PARSE):
             piece = values.slice(begin, RECORDS_PER_PARSE)
-            for taken, batch in self._halved(piece, plain_places(piece), [SEARCHES]):
+            for taken, batch in self._whole(piece, plain_places(piece)):
                 places.append(taken + begin)
                 parsed.append(batch)
         schema = pa.schema([(column.name, arrow_type(column)) for column in self.columns])
         parsed = parsed or [pa.RecordBatch.from_pylist([], schema=schema)]
-        return np.concatenate(places), pa.concat_batches(parsed)
+        whole, columns = np.concatenate(places), pa.concat_batches(parsed)
+        if (np.diff(whole) > 0).all():
+            return whole, columns
+        order = np.argsort(whole)
+        return whole[order], columns.take(pa.array(order))
+
+    def _whole(self, values: pa.Array, places: Places) -> Iterator[tuple[Places, pa.RecordBatch]]:
+        """Decodes the values at these places: all together, or without those that a typed look finds bad."""
+        taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
+        if taken is not None:
+            good, batch = taken
+            yield (places if good is None else places[good]), batch
+            return
+        seems_good = screen_of(self.columns)(values.take(pa.array(places)))
+        yield from self._halved(values, places[seems_good], [SEARCHES])
+        yield from self._written_anew(values, places[~seems_good])
+
+    def _written_anew(self, values: pa.Array, places: Places) -> Iterator[tuple[Places, pa.RecordBatch]]:
+        """Decodes those of the values that are records with nested values or numbers where columns want texts."""
+        write = writer_of_texts(self.columns)
+        written = [(place, text) for place in places.tolist() if (text := write(values[place].as_py())) is not None]
+        texts, whole = pa.array([text for _, text in written], pa.binary()), np.array([p for p, _ in written], np.int64)
+        for taken, batch in self._halved(texts, np.arange(len(written)), [SEARCHES]):
+            yield whole[taken], batch
 
     def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
         """Decodes the values at these places: all together, or by halves if that fails."""

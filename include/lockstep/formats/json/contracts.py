@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 DIALECTS = (Draft4Validator, Draft6Validator, Draft7Validator, Draft201909Validator, Draft202012Validator)
 USUAL = Draft7Validator  # of a schema that names none, as the registry itself takes it
 SCHEMA_LEVELS = 4  # levels of a schema's JSON in one of its records, at most
-MOST_CHECKED_DIGITS = 1_000  # of a number, as in Spark's parser
+MOST_CHECKED_DIGITS = 1_000  # of a number
 TOGETHER = ("unevaluatedProperties", "patternProperties")  # the package looks for such patterns without a bound
 MOST_SCHEMA_CHECKS = 1_000_000
 SHOWN_DEMAND = 80  # characters of what a keyword demands in a reason

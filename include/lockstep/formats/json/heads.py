@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lockstep.core.formats.registered import EVERY, HEAD_BYTES
-from lockstep.core.pipeline.columns import Column
+from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.schemas import JSON, UnknownSchema, schemas
-from lockstep.formats.json import BODY, HEAD_FAULT, PLAIN_KEY
-from lockstep.formats.json.alone import JsonAlone
-from lockstep.formats.registered import WritersById, is_wire_format, require_registry
-from lockstep.formats.rows import RecordOutcome, decoded_in_python
+from lockstep.formats.json.judge import JsonJudge
+from lockstep.formats.registered import WritersById, is_wire_format
+from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import DataFrame
-
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.formats import Json
     from lockstep.core.registry import Registry
     from lockstep.formats.avro.schemas import Schemas
     from lockstep.formats.json.contracts import JsonContract
+    from lockstep.formats.judges import Judge
 
-PARTS = (Column(BODY, "binary"), Column(PLAIN_KEY, "binary"))
+BODY, PLAIN_KEY = "body", "key"  # of what a judged head leaves
 
 
 class JsonWriters(WritersById["JsonContract | None"]):
@@ -99,26 +92,12 @@ def head_judge(pipeline: Pipeline, format_: Json, registry: Registry) -> HeadJud
     return HeadJudge(pipeline, format_, schemas(registry, JSON))
 
 
-def without_heads(records: DataFrame, pipeline: Pipeline, format_: Json, registry: Registry | None) -> DataFrame:
-    """Adds the JSON behind each head, the keys of tombstones, and the faults. Raises `BadDefinition` without a registry."""
-    judge = partial(head_judge, pipeline, format_, require_registry(pipeline, format_, registry))
-    frame = decoded_in_python(records, PARTS, judge, pipeline.record_limits)
-    return frame.withColumnRenamed("_reason", HEAD_FAULT).drop("_deleted", "_filtered")
-
-
-def headed(
-    pipeline: Pipeline, format_: Json, registry: Registry | None
-) -> Callable[[bytes | None, bytes | None, str | None], RecordOutcome]:
-    """Returns the judge of records for a second reading: first the head, then the JSON behind it."""
-    if registry is None:
-        raise LookupError("Json without a registry")
-    # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
-    limits = replace(pipeline.record_limits, schemas=EVERY)
-    head = head_judge(replace(pipeline, record_limits=limits), format_, registry)
-    alone = JsonAlone(pipeline, format_)
+def headed(pipeline: Pipeline, format_: Json, registry: Registry) -> Judge:
+    """Returns the judge of records: first the head, then the JSON behind it."""
+    head, judge = head_judge(pipeline, format_, registry), JsonJudge(pipeline, format_)
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-        parts: Any = head(key, value, headers)
-        return parts if parts.reason else alone(parts.values.get(PLAIN_KEY), parts.values.get(BODY), headers)
+        parts = head(key, value, headers)
+        return parts if parts.reason else judge(parts.values.get(PLAIN_KEY), parts.values.get(BODY), headers)
 
     return judged
