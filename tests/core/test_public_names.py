@@ -7,12 +7,11 @@ from collections import defaultdict
 from pathlib import Path
 
 ENGINE = Path(__file__).parents[2] / "include" / "lockstep"
-MOST_SHARED = 10
+MOST_SHARED = 9
 SERVERS = "each server of the embedded stack has it, and `switch` calls each by it"
 # Names that several modules define, each with its reason. The list only shrinks.
 SHARED = {
     "Q": "the statements of the `.sql` file beside the module",
-    "decoded": "each format has it, and `formats.decoded` chooses the format",
     "kill": SERVERS,
     "log": "the module's logger, as every Python program names it",
     "main": "the entry of a module that is run as a program",

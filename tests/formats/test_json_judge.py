@@ -11,8 +11,8 @@ from decimal import Decimal
 import pytest
 
 from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
-from lockstep.formats.json.judge import JsonJudge
 from lockstep.formats.judged import RecordDecoder
+from lockstep.formats.judges import judge_of
 from support.inputs.raw_records import raw_batch
 
 COLUMNS = (
@@ -154,7 +154,7 @@ TAKEN = [
 
 def decode(pipeline: Pipeline, *records: tuple[bytes | None, bytes | None]) -> list[dict]:
     """Returns what the judge makes of records, each (key, value). Nothing is decoded by columns."""
-    judge = JsonJudge(pipeline, pipeline.format)
+    judge = judge_of(pipeline, None, None)
     names = [column.name for column in pipeline.format.columns]
     outcomes = [judge(key, value, None) for key, value in records]
     return [

@@ -10,8 +10,8 @@ import pytest
 from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
 from lockstep.formats.json import columns as json_columns
 from lockstep.formats.json.columns import columnar
-from lockstep.formats.json.judge import JsonJudge
 from lockstep.formats.judged import RecordDecoder
+from lockstep.formats.judges import judge_of
 from lockstep.formats.values import arrow_type
 from support.inputs.nasty_json import COLUMNS, EACH, NAMES, NASTY, gathered, good, values
 from support.inputs.raw_records import raw_batch
@@ -22,7 +22,7 @@ KEYED = Pipeline("p", "t", Json("id string, n int", key="id"), Upsert("public.p"
 
 def judge_alone(records: list[bytes | None]) -> list[dict]:
     """Returns what the judge makes of each record, in their order, as Arrow holds it."""
-    judge = JsonJudge(PIPELINE, PIPELINE.format)
+    judge = judge_of(PIPELINE, None, None)
     outcomes = [judge(b"k", record, None) for record in records]
     columns = {
         column.name: pa.array([each.values.get(column.name) for each in outcomes], arrow_type(column))

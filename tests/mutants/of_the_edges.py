@@ -11,7 +11,6 @@ SPARK = "tests/spark/test_exactly_what_was_planned.py::"
 READERS = "tests/spark/test_two_readers.py::"
 STRETCHES = "tests/kafka/test_long_aborted_stretches.py::"
 MALFORMED = "tests/kafka/test_malformed_batches.py::"
-STRAIGHT = "tests/spark/test_straight.py::"
 DRIVER = "tests/spark/test_driver_first.py::"
 
 MUTANTS = [
@@ -142,23 +141,6 @@ MUTANTS = [
         "a record would be staged twice",
         (Edit("engine/spark/ranges.py", "first + max(begin, 0)", "first + max(begin - 1, 0)"),),
         ("tests/spark/test_groups.py::test_shares_are_the_ranges_each_offset_once_and_no_share_has_two_pieces_of_one",),
-        long=True,
-    ),
-    Mutant(
-        "what a task leaves is nobody's",
-        "records that are not decoded by columns would be missing",
-        (
-            Edit(
-                "engine/spark/short.py",
-                "[part for number, part in enumerate(parts) if number in numbers]",
-                "()",
-            ),
-        ),
-        tuple(
-            f"{STRAIGHT}test_a_part_with_a_record_that_is_not_is_read_again_and_the_others_are_not[{per}]"
-            for per in ("per batch", "per partition")
-        ),
-        (STRAIGHT.removesuffix("::"),),
         long=True,
     ),
 ]

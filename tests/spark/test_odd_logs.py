@@ -184,3 +184,13 @@ def test_a_header_whose_name_is_no_utf8_is_read_by_spark_alone_and_stops_nothing
         UnreadableHeaders, match=f"{name}-0: the record at offset 1 has a header whose name is no UTF-8"
     ):
         list(map(record_headers, at.broker.records(name, 0, 0, 3)))
+
+
+def test_a_second_look_at_a_header_that_cannot_be_read_says_so_again(topic, kafka):
+    """The client keeps a broken list after its error. To unpack it would end the process."""
+    name = topic(partitions=1)
+    send_with_header(kafka, name, b"caf\xe9", b"{}")
+    (message,) = Broker(kafka).records(name, 0, 0, 1)
+    for _ in range(3):
+        with pytest.raises(UnreadableHeaders, match="no UTF-8"):
+            record_headers(message)

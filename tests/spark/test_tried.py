@@ -64,7 +64,7 @@ def test_odd_records_become_the_same_rows_and_rejects_for_the_same_reasons(pipel
     assert len(found.rejects) > 200
     assert len({each.reason for each in found.rejects}) > 20
     assert len(found.rows) + len(found.rejects) == len(given)
-    assert (found.engine, found.filtered, found.verdict.ok) == ("spark", [], True)
+    assert (found.engine, found.filtered, found.verdict.ok) == ("driver", [], True)
 
 
 OWN_DELETIONS = """

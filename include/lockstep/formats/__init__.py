@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from lockstep.core.pipeline.folder import PipelineFolder
@@ -33,4 +36,10 @@ def decoded(records: DataFrame, folder: PipelineFolder, registry: Registry | Non
     added = records.sparkSession.createDataFrame([], ", ".join(f"{name} {type_}" for name, type_ in names)).schema
     kept = [field for field in records.schema.fields if field.name not in UNREPEATED]
     schema = type(added)([*kept, *added.fields])
-    return records.mapInArrow(decoder_of(folder, registry, keeps_bytes=True), schema)
+    decoder = decoder_of(folder, registry, keeps_bytes=True)
+
+    def in_order(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in decoder(batches):
+            yield batch.select(schema.names)  # Spark takes columns by their places
+
+    return records.mapInArrow(in_order, schema)

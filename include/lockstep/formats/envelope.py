@@ -58,7 +58,7 @@ class EnvelopeColumns:
             columns[key.name] = (
                 keys if key.type == "binary" else pa.array(map(storable_text, keys.to_pylist()), pa.string())
             )
-        return {name: column for name, column in columns.items() if name is not None}
+        return {column.name: columns[column.name] for column in envelope.columns}
 
     def _faults(self, raw: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.Array:
         """Returns why each record does not fit the envelope, or null."""

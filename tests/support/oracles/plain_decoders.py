@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+JSON_DEPTH = 500
 DOUBT = object()  # one parser may take it and another may not
 REJECT = None
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
@@ -39,6 +40,8 @@ def json_row(value: bytes | None) -> Any:
         return REJECT
     if found is DOUBT or not isinstance(found, dict):
         return found if found is DOUBT else REJECT
+    if _depth(found) > JSON_DEPTH:
+        return REJECT
     takers = {"id": _text, "n": _int, "amount": _amount, "at": _moment, "ok": _truth}
     row = {name: None if found.get(name) is None else take(found[name]) for name, take in takers.items()}
     made = list(row.values())
@@ -54,6 +57,17 @@ def avro_row(body: bytes, schema_id: int, flat_id: int) -> dict[str, Any] | None
         return _Avro(body[5:]).row(flat=its_id == flat_id)
     except Wrong:
         return REJECT
+
+
+def _depth(found: Any) -> int:
+    """Returns how many objects and lists lie in each other."""
+    depth, level = 0, [found]
+    while level:
+        inner = [
+            list(each.values()) if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        depth, level = depth + bool(inner), [one for each in inner for one in each]
+    return depth
 
 
 class _Written(str):

@@ -6,7 +6,6 @@ import json
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from operator import methodcaller
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 SINCE, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)  # of Kafka's timestamps
 INTERVAL_MS = 1_000
 CLOSE_SECONDS = 5.0
-HEADERS_OF = methodcaller("headers")
+UNREADABLE: list[tuple[str, Any]] = []  # this very list, in place of headers that cannot be read
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 2**17, 2**22  # bytes
 BYTES_EXPECTED = 512  # of a record
 # A larger batch of records, after decompression, counts as unreadable. librdkafka's own limit is a tenth of it.
@@ -101,23 +100,27 @@ def fetch_size(spans: Iterable[int]) -> dict[str, int]:
 
 def record_headers(message: Message) -> Headers:
     """Returns a record's headers. Raises `UnreadableHeaders`, with its place, if a name is no UTF-8."""
-    # By `map`, which sees the client's error. A call in Python's own code may go on with a broken list.
-    try:
-        headers: Headers = next(map(HEADERS_OF, (message,)))
-    except (SystemError, UnicodeDecodeError):
-        where = f"{message.topic()}-{message.partition()}: the record at offset {message.offset()}"
-        raise UnreadableHeaders(
-            f"{where} has a header whose name is no UTF-8, which Kafka's client of Python cannot read"
-        ) from None
+    (headers,) = headers_of_all((message,))
     return headers
 
 
-def headers_of_all(messages: Iterable[Message]) -> list[Headers]:
+def headers_of_all(messages: Sequence[Message]) -> list[Headers]:
     """Returns the headers of all records. Raises as `record_headers` does."""
+    found: list[Headers] = []
+    # By `map`, which sees the client's error. A call in Python's own code may go on with a broken list.
     try:
-        return list(map(Message.headers, messages))
+        found.extend(map(Message.headers, messages))
     except (SystemError, UnicodeDecodeError):
-        return list(map(record_headers, messages))
+        # The client keeps the broken list, and a look at it would end this process.
+        messages[len(found)].set_headers(UNREADABLE)
+        found.append(UNREADABLE)
+    for message, headers in zip(messages, found, strict=False):
+        if headers is UNREADABLE:
+            where = f"{message.topic()}-{message.partition()}: the record at offset {message.offset()}"
+            raise UnreadableHeaders(
+                f"{where} has a header whose name is no UTF-8, which Kafka's client of Python cannot read"
+            )
+    return found
 
 
 def size_of(message: Message) -> int:

@@ -26,7 +26,7 @@ def by_schema(values: pa.Array, behind: bytes = b"") -> Iterator[tuple[int, Plac
     With `behind`, leaves values whose head is not followed by these bytes.
     """
     _, offsets_at, data = values.buffers()
-    if not len(values) or data is None:
+    if not len(values) or not data:
         return
     offsets = np.frombuffer(offsets_at, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     begins, ends = offsets[:-1], offsets[1:]

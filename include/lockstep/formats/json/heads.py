@@ -59,7 +59,7 @@ class HeadJudge:
                 contract.require(body)
             return RecordOutcome({BODY: body})
         except ValueError as error:
-            return RecordOutcome(reason=str(error))
+            return RecordOutcome(reason=str(error), deleted=value is None)
 
     def _plain(self, key: bytes | None) -> bytes | None:
         """Returns a key without its head: the text of a value, or of the field that the key column names."""
