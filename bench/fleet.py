@@ -27,10 +27,11 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.planning.decisions import Caller
+from lockstep.core.planning.routes import EngineChoice, Way
 from lockstep.dev.servers import airflow
 from lockstep.dev.servers.airflow_settings import AirflowPlace
 from lockstep.dev.setup import jars
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.changes.owners import register
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
@@ -84,6 +85,8 @@ marks.append([clock() for clock in clocks])
 print(json.dumps([len(dags), *([after - before for before, after in zip(*each)] for each in zip(marks, marks[1:]))]))
 """
 
+HERE = EngineChoice(Way.PROCESS, "it is measured")
+
 
 def define(home: Path, count: int) -> dict[str, str]:
     """Writes the pipelines, and one DAG file for all. Returns the topic of each."""
@@ -122,7 +125,7 @@ def begin(stack: Stack, topics: dict[str, str], partitions: int) -> None:
             _open(stack, conn, {name: topics[name] for name in some}, partitions)
             for name in some:
                 folder = load(name)
-                while run(at, engine_of(folder, at.broker, dsn, lambda: None), folder, Caller("bench")).went_on:
+                while run(at, engine_of(folder, at.broker, dsn, lambda: None, HERE), folder, Caller("bench")).went_on:
                     pass  # a batch that an earlier call left, then its own
             print(f"{len(done) + first + len(some):,} pipelines have committed", flush=True)
     at.close()

@@ -25,7 +25,8 @@ from lockstep.adapters.postgres import connect
 from lockstep.core.lake.files import prefix_of
 from lockstep.core.pipeline.columns import parse_columns
 from lockstep.core.planning.decisions import Caller
-from lockstep.engine.driver_first import engine_of
+from lockstep.core.planning.routes import EngineChoice, Way
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
@@ -34,6 +35,8 @@ from peers.one_run import asked_one, cost_of_run, costs_in_turns, options_of_rou
 from peers.plain_parquet import plain_parquet
 from peers.servers import servers
 from per_partition import TARGET, TOPIC, produce
+
+HERE = EngineChoice(Way.PROCESS, "it is measured")
 
 if TYPE_CHECKING:
     from peers.contender import Place
@@ -99,7 +102,7 @@ def small(place: Place, way: str) -> list[float]:
         raise SystemExit(f"{way}: a small batch started Spark")
 
     with closing(Context(place.dsn, Broker(place.bootstrap))) as at:
-        engine = engine_of(loaded, at.broker, at.dsn, lambda: None, no_spark)
+        engine = engine_of(loaded, at.broker, at.dsn, lambda: None, HERE, no_spark)
         took = []
         for _ in range(SMALL_RUNS + 1):
             begin = time.perf_counter()

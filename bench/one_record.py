@@ -45,7 +45,7 @@ class OneRecordEngine:
         self._dsn = dsn
         self._columns = columns
 
-    def route(self, _ranges: Any) -> Route:
+    def route(self) -> Route:
         """Returns the only way that there is."""
         return Route(Way.PROCESS, "one record for each range")
 

@@ -30,6 +30,8 @@ NUMBERS = itertools.count()
 SESSION = secrets.token_hex(3)  # a process id comes back while servers live on
 ONE_AIRFLOW = "tests/dags/one_airflow/"
 os.environ.setdefault("LOCKSTEP_JARS", str(Path(__file__).parent.parent / ".lockstep" / "jars"))
+# A batch of a test about something else is read in the test's own process, without the seconds that Spark takes to start.
+os.environ.setdefault("LOCKSTEP_ENGINE", "process")
 # A test's JVM lives for seconds. The first of two compilers is enough, and the JVM starts in half the time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 

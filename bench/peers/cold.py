@@ -21,7 +21,7 @@ from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.context.submitted import submitted_for
 from lockstep.core.planning.decisions import Caller, TaskRun
-from lockstep.core.settings import DRIVER_OFFSETS
+from lockstep.core.settings import ENGINE
 from lockstep.dev.setup import class_data
 from lockstep.dev.setup.spark_submit import spark_submit
 from lockstep.engine.spark import jvm
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SUBMITTED, FAT = "spark-submit, Spark reads", "spark-submit, Spark reads, with UI and without the archive of classes"
 BY_DRIVER, COMMAND = "spark-submit, the driver reads", "lockstep run, the driver reads"
 JOB = CHECKOUT / "spark_jobs" / "stage_batch.py"
-BY_SPARK: dict[str, Any] = {DRIVER_OFFSETS: "0"}
+BY_SPARK: dict[str, Any] = {ENGINE: "spark"}
 PATIENCE = 300
 
 
@@ -62,7 +62,7 @@ def cold(place: Place, topic: str, records: int, partitions: int, rounds: int) -
     ways: dict[str, Callable[[_Cold], None]] = {
         SUBMITTED: lambda one: one.submitted(fat=False, **BY_SPARK),
         FAT: lambda one: one.submitted(fat=True, **BY_SPARK),
-        BY_DRIVER: lambda one: one.submitted(fat=False),
+        BY_DRIVER: lambda one: one.submitted(fat=False, **{ENGINE: "process"}),
         COMMAND: _Cold.commanded,
     }
     for turn in range(1, rounds + 1):

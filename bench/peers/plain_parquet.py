@@ -22,11 +22,13 @@ from lockstep.adapters.iceberg.data_file import RowGroups
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.part_reader import PartReader
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA
 from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.ranges import even_parts
 from lockstep.engine.spark.short import written
+from lockstep.formats import decoder_of
 from peers.meter import Meter
 from peers.one_run import Cost
 
@@ -63,11 +65,12 @@ def plain_parquet(place: Place, loaded: PipelineFolder, topic: str, folder: Path
         begin = time.perf_counter()
         ranges = _ranges(place, topic, partitions)
         read = KafkaRanges(place.bootstrap, KafkaOptions()).records
-        _, left = written(even_parts(ranges, jobs().slots(), may_cut=True), loaded, read, writer)
+        parts = tuple(even_parts(ranges, jobs().slots(), may_cut=True))
+        written(PartReader(read, parts, decoder_of(loaded, None, keeps_bytes=False)), writer, loaded.pipeline.name)
         took = time.perf_counter() - begin
     records = sum(item.offsets.span for item in ranges)
-    if left or (rows := _rows(folder)) != records:
-        raise SystemExit(f"plain Parquet: {rows if not left else 'not all'} rows of {records} records were written")
+    if (rows := _rows(folder)) != records:
+        raise SystemExit(f"plain Parquet: {rows} rows of {records} records were written")
     return Cost(took, 0, meter.cpu * 1e6 / records, 0)
 
 

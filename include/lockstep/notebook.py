@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters import folders
 from lockstep.adapters.postgres import READER, transaction
 from lockstep.context import systems
 from lockstep.core.errors import Refusal
+from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.pipeline.targets import WithTotals
 from lockstep.core.states import BatchState
 from lockstep.ledger.views import reading
 from lockstep.targets.proof.of_batch import rows_of_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
+    import pyarrow as pa
     from psycopg2.extensions import connection
     from pyspark.sql import DataFrame, SparkSession
 
     from lockstep.core.pipeline.definition import Pipeline, Target
     from lockstep.ledger.views.reading import Document
+
+COLUMNS_OF_RECORDS = (
+    *(("topic", "string"), ("partition", "int"), ("offset", "bigint"), ("timestamp", "timestamp")),
+    *(("key", "binary"), ("value", "binary"), ("headers", "string")),
+)
 
 
 def rows(name: str, *, batch: int, table: str | None = None) -> pd.DataFrame:
@@ -41,31 +49,31 @@ def rows(name: str, *, batch: int, table: str | None = None) -> pd.DataFrame:
 
 
 def records(spark: SparkSession, name: str, *, batch: int) -> DataFrame:
-    """Returns the Kafka records that a committed batch read, as Spark's source gives them.
+    """Returns the Kafka records that a committed batch read, as they are, in a frame whose tasks read them.
 
-    The columns are key, value, topic, partition, offset, timestamp, timestampType and headers. Fails when Kafka no longer
+    The columns are topic, partition, offset, timestamp, key, value and headers, which are JSON. Fails when Kafka no longer
     holds an offset. Raises `Refusal` if the batch is not a committed one of this pipeline.
     """
+    from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - `rows` needs none of it
+    from lockstep.engine.spark.source import frame_of  # noqa: PLC0415 - as above
+
     with systems.open_ledger() as conn:
-        ranges = _committed(conn, name, batch)["ranges"]
-    topics = {each["topic"] for each in ranges}
-    options = {f"kafka.{option}": value for option, value in systems.configured_kafka_options().for_java().items()} | {
-        "kafka.bootstrap.servers": systems.kafka(),
-        "kafka.isolation.level": "read_committed",
-        "assign": json.dumps({t: [each["partition"] for each in ranges if each["topic"] == t] for t in topics}),
-        "startingOffsets": _offsets(ranges, "from_offset"),
-        "endingOffsets": _offsets(ranges, "until_offset"),
-        "failOnDataLoss": "true",
-        "includeHeaders": "true",
-    }
-    return spark.read.format("kafka").options(**options).load()
+        found = _committed(conn, name, batch)["ranges"]
+    ranges = [
+        StreamRange(number, OffsetRange(TopicPartition(each["topic"], each["partition"]), *_bounds(each)))
+        for number, each in enumerate(found)
+    ]
+    reader = KafkaRanges(systems.kafka(), systems.configured_kafka_options(), limits=None)
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        for raw in reader.records([ranges[number]]):
+            yield raw.rename_columns([column.removeprefix("_") for column in raw.schema.names])
+
+    return frame_of(spark, len(ranges), read, COLUMNS_OF_RECORDS, ", ".join(sorted({each["topic"] for each in found})))
 
 
-def _offsets(ranges: list[Document], name: str) -> str:
-    found: dict[str, dict[str, int]] = {}
-    for each in ranges:
-        found.setdefault(each["topic"], {})[str(each["partition"])] = each[name]
-    return json.dumps(found)
+def _bounds(range_: Document) -> tuple[int, int]:
+    return range_["from_offset"], range_["until_offset"]
 
 
 def _target(pipeline: Pipeline, table: str | None) -> Target:

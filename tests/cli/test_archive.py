@@ -508,7 +508,7 @@ def test_a_batch_below_log_start_has_the_same_rows_on_every_route(here, lockstep
     archiving(here, tmp_path)
     here.rewrite("import Append, ", "import Append, PerPartition, ")
     here.rewrite("limits=Limits", f"{more}limits=Limits")
-    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_DRIVER_OFFSETS="0")
+    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_ENGINE="spark")
     ok(lockstep("migrate", "drill"))
     if code:
         (here.drill.home / "drill" / "transform.py").write_text(code)
@@ -555,18 +555,18 @@ def several(here, produce, topic, tmp_path):
 @pytest.mark.long
 @pytest.mark.usefixtures("_small_files")
 @pytest.mark.parametrize(
-    ("way", "code", "more", "offsets"),
+    ("way", "code", "more"),
     [
-        ("process", None, "", "20000"),
-        ("tasks", None, "", "0"),
-        ("tasks", None, "guarantee=PerPartition(), ", "0"),
-        ("spark", TRANSFORM, "", "0"),
+        ("process", None, ""),
+        ("spark", None, ""),
+        ("spark", None, "guarantee=PerPartition(), "),
+        ("spark", TRANSFORM, ""),
     ],
 )
-def test_each_topic_of_a_batch_is_read_from_its_own_files(several, lockstep, way, code, more, offsets):
+def test_each_topic_of_a_batch_is_read_from_its_own_files(several, lockstep, way, code, more):
     here, eu, us = several.here, several.name("eu"), several.name("us")
     here.rewrite("limits=Limits", f"{more}limits=Limits")
-    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_DRIVER_OFFSETS=offsets)
+    lockstep.environ(SPARK_MASTER="local[2]", LOCKSTEP_ENGINE=way)
     if code:
         (here.drill.home / "drill" / "transform.py").write_text(code)
     ok(lockstep("migrate", "drill"))

@@ -18,7 +18,7 @@ ACCUMULATE = 'Accumulate("public.orders", key=("id",), totals=(Sum("total", of="
 
 # One record's limits, which `check` shows: those that the definition says, and the defaults.
 LIMITS = "; one record: 67108864 bytes, depth 100, 1000000 values, 100 schemas, 10000 headers, 600 seconds (defaults)\n"
-SMALL = "  route: process: batches of up to 20,000 offsets; Spark's tasks read larger ones\n"
+SMALL = "  route: process: LOCKSTEP_ENGINE is process; this process reads, decodes and writes\n"
 
 
 def scheduled(schedule: Any) -> dict[str, str]:
@@ -190,9 +190,7 @@ def test_a_decoder_that_deletes_where_no_target_can_is_one_line(lockstep):
 
 def test_an_own_decoder_that_loads_is_ok(lockstep):
     lockstep.define(init=OWN, decode=DECODER)
-    assert lockstep("check", "orders").out == (
-        f"orders: ok{LIMITS}  route: spark: the format is Custom, and only Json and Avro decode by columns\n"
-    )
+    assert lockstep("check", "orders").out == (f"orders: ok{LIMITS}{SMALL}")
 
 
 HEARTBEATS = (

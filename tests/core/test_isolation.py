@@ -7,6 +7,7 @@ import random
 import pytest
 
 from lockstep.core.isolation import (
+    HEADERS_UNREADABLE,
     READER_BUSY_TWICE,
     READER_ENDED_TWICE,
     fatal_record,
@@ -114,8 +115,8 @@ def test_only_the_proof_on_one_record_has_the_whole_deadline():
 
 @pytest.mark.parametrize("size", [0, 1, 2**31])
 def test_the_size_of_a_hidden_record_tells_why_it_is_hidden(size):
-    for is_busy, reason in ((False, READER_ENDED_TWICE), (True, READER_BUSY_TWICE)):
-        hidden = hidden_size(size, is_busy=is_busy)
+    for reason in (READER_ENDED_TWICE, READER_BUSY_TWICE, HEADERS_UNREADABLE):
+        hidden = hidden_size(size, reason)
         assert hidden < 0
         assert ~hidden % 2**32 == size
         assert hidden_reason(hidden) == reason

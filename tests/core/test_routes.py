@@ -1,4 +1,4 @@
-"""Tests the way of a batch: decided in one place, by definition and size, with a reason."""
+"""Tests the engine of a batch: chosen in one place, with a reason."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from lockstep import (
     Raw,
     Upsert,
 )
-from lockstep.core.errors import BadDefinition
-from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
+from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.folder import PipelineFolder
-from lockstep.core.planning.routes import MAX_COMMITS_IN_PROCESS, MAX_OFFSETS_IN_PROCESS, Way, route, usual_route
+from lockstep.core.planning.routes import EngineChoice, Way, choose_engine, needs_spark, route
 
 PIPELINE = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"))
 ENGINE = Path(lockstep.__file__).parent
@@ -37,11 +36,8 @@ def folder(transform: str | None = None, **changed: Any) -> PipelineFolder:
     return PipelineFolder(replace(PIPELINE, **changed), Path("orders"), transform, None, None)
 
 
-def ranges(*spans: int) -> list[StreamRange]:
-    return [
-        StreamRange(number, OffsetRange(TopicPartition("orders.v1", number), 100, 100 + span))
-        for number, span in enumerate(spans)
-    ]
+def choice(its: PipelineFolder, wanted: str | None = None, environment: str = "", *, has_spark: bool = True) -> Any:
+    return choose_engine(its, wanted=wanted, environment=environment, has_spark=has_spark)
 
 
 @pytest.mark.parametrize(
@@ -51,100 +47,100 @@ def ranges(*spans: int) -> list[StreamRange]:
         {"format": Avro("id string", rest="more")},
         {"format": Json("id string", registry=True)},
         {"format": Json("id string", strict=True)},
-        {"format": Json("id string, b binary, wide decimal(38,18)", rest="more")},
         {"format": Raw("body")},
+        {"format": Protobuf("id string", rest="more")},
+        {"format": Debezium("id string"), "target": Upsert("public.o", key=("id",))},
+        {"format": Custom("id string")},
         {"envelope": Envelope(timestamp="at")},
+        {"guarantee": PerPartition()},
     ],
 )
-def test_whatever_a_definition_wants_of_its_records_their_number_decides(changed):
+def test_spark_is_the_default_and_this_process_is_a_choice_for_every_format(changed):
     its = folder(**changed)
-    assert [route(its, ranges(span)).way for span in (1, MAX_OFFSETS_IN_PROCESS + 1)] == [Way.PROCESS, Way.TASKS]
-
-
-@pytest.mark.parametrize("format_", [Protobuf("id string", rest="more"), Debezium("id string"), Custom("id string")])
-def test_what_may_end_its_reader_is_read_and_staged_by_tasks_whatever_the_size(format_):
-    judged = folder(format=format_, target=Upsert("public.o", key=("id",)))
-    because = f"tasks read, decode and stage {type(format_).__name__} in one pass"
-    for span in (1, MAX_OFFSETS_IN_PROCESS + 1):
-        assert route(judged, ranges(span)).document() == {"way": "tasks", "because": because}
-    assert usual_route(judged) == route(judged, [])
-    assert route(judged, ranges(1), died=True).way is Way.SPARK
-
-
-def test_a_small_batch_is_read_in_this_process_and_a_large_one_in_tasks():
-    small = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS - 1, 1))
-    large = route(folder(), ranges(MAX_OFFSETS_IN_PROCESS, 1))
-    assert small.document() == {
+    assert route(its, choice(its)).document() == {
+        "way": "spark",
+        "because": "the default; tasks read, decode and write in one pass",
+    }
+    assert route(its, choice(its, "process")).document() == {
         "way": "process",
-        "because": "20,000 offsets, no more than the 20,000 that one process reads",
+        "because": "--engine is process; this process reads, decodes and writes",
     }
-    assert large.document() == {
-        "way": "tasks",
-        "because": "20,001 offsets, more than the 20,000 that one process reads",
-    }
-    assert route(folder(), ranges(11), max_offsets=10).way is Way.TASKS
 
 
-def test_many_ranges_that_commit_one_by_one_are_shared_by_tasks():
-    few, many = ranges(*[1] * MAX_COMMITS_IN_PROCESS), ranges(*[1] * (MAX_COMMITS_IN_PROCESS + 1))
-    apart = folder(guarantee=PerPartition())
-    assert [route(apart, these).way for these in (few, many)] == [Way.PROCESS, Way.TASKS]
-    assert route(apart, many).because == "65 ranges that commit one by one, more than 64"
-    assert route(folder(), many).way is Way.PROCESS
+def test_the_command_goes_before_the_definition_and_that_before_the_environment():
+    said = folder(engine="process")
+    assert choice(said, environment="spark") == EngineChoice(Way.PROCESS, "the definition's engine is process")
+    assert choice(said, "spark", "process") == EngineChoice(Way.SPARK, "--engine is spark")
+    assert choice(folder(), environment="process") == EngineChoice(Way.PROCESS, "LOCKSTEP_ENGINE is process")
+
+
+def test_without_pyspark_this_process_is_the_default_and_says_so():
+    assert choice(folder(), has_spark=False) == EngineChoice(Way.PROCESS, "PySpark is not installed")
+    with pytest.raises(Refusal, match="orders: --engine is spark, and PySpark is not installed"):
+        choice(folder(), "spark", has_spark=False)
+    with pytest.raises(Refusal, match="orders: a transform makes the rows, and PySpark is not installed"):
+        choice(folder("def transform(records): ..."), has_spark=False)
+
+
+def test_an_engine_that_does_not_exist_is_refused_by_the_name_of_who_asks():
+    with pytest.raises(Refusal, match="--engine is 'java': it must be spark or process"):
+        choice(folder(), "java")
+    with pytest.raises(Refusal, match="LOCKSTEP_ENGINE is 'java'"):
+        choice(folder(), environment="java")
 
 
 @pytest.mark.parametrize(
     ("changed", "because"),
     [
-        ({"read": "spark"}, 'the definition asks for it: read="spark"'),
         ({"transform": "def transform(records): ..."}, "a transform makes the rows"),
         ({"target": Append("public.a", transform="cheap")}, "a transform makes the rows"),
         ({"target": (Append("public.a"), Append("public.b"))}, "2 targets take the rows of one read"),
     ],
 )
-def test_the_definition_names_what_needs_spark_whatever_the_size(changed, because):
-    assert route(folder(**changed), ranges(1)).document() == {"way": "spark", "because": because}
-    assert usual_route(folder(**changed)) == route(folder(**changed), ranges(1_000_000))
+def test_what_only_spark_can_do_is_its_work_and_a_wish_for_this_process_is_refused(changed, because):
+    its = folder(**changed)
+    assert route(its, choice(its)).document() == {"way": "spark", "because": f"the default; {because}"}
+    assert choice(its, environment="process").way is Way.SPARK
+    with pytest.raises(BadDefinition, match=f"orders: --engine is process, and {because}: only Spark can do that"):
+        choice(its, "process")
+    with pytest.raises(BadDefinition, match="the definition's engine is process, and"):
+        choice(folder(**changed, engine="process"))
 
 
 def test_tables_of_the_lake_and_the_database_take_their_rows_from_one_read():
     both = folder(target=(Append("public.a"), Append(Iceberg("sales.a"))))
-    assert [route(both, ranges(n), max_offsets=10).way for n in (1, 11)] == [Way.PROCESS, Way.TASKS]
+    assert choice(both, "process").way is Way.PROCESS
     assert (both.fans_out, both.decodes_to_rows, both.is_straight) == (True, True, False)
     newest = (Upsert("public.a", key=("id",)), Append(Iceberg("sales.a")))
     assert folder(format=Json("id string"), target=newest).fans_out
     keyed = folder(format=Json("id string", key="id"), target=newest)  # a tombstone gives the lake no row
     made = folder(target=(Append("public.a", transform="cheap"), Append(Iceberg("sales.a"))))
     assert [each.fans_out for each in (keyed, made, folder())] == [False, False, False]
-    assert route(keyed, ranges(1)).because == "2 targets take the rows of one read"
+    assert needs_spark(keyed) == "2 targets take the rows of one read"
 
 
-def test_a_record_that_this_process_cannot_read_leads_to_spark():
-    left, died = route(folder(), ranges(1), left=True), route(folder(), ranges(1), died=True)
-    assert (left.way, died.way) == (Way.TASKS, Way.SPARK)
-    assert "cannot be read or decoded" in left.because
-    assert "has died" in died.because
+def test_a_record_that_keeps_this_process_busy_leads_to_spark():
+    left = route(folder(), choice(folder(), "process"), left=True)
+    assert left.way is Way.SPARK
+    assert left.because.startswith("a record keeps the decoder of this process busy; ")
 
 
-def test_check_tells_small_batches_and_large_ones_apart():
-    assert usual_route(folder()).document() == {
-        "way": "process",
-        "because": "batches of up to 20,000 offsets; Spark's tasks read larger ones",
-    }
+def test_a_definition_may_name_its_engine_and_others_keep_their_hash():
+    with pytest.raises(BadDefinition, match="engine is 'java': it must be spark or process"):
+        folder(engine="java")
+    assert "engine" not in folder().document()
+    assert folder(engine="process").document()["engine"] == "process"
 
 
-def test_a_definition_may_ask_for_spark_alone_and_older_ones_keep_their_hash():
-    with pytest.raises(BadDefinition, match="read is 'java': it must be auto or spark"):
-        folder(read="java")
-    assert "read" not in folder().document()
-    assert folder(read="spark").document()["read"] == "spark"
-
-
-def test_route_is_one_function_and_only_engines_ask_it():
+def test_route_is_one_function_and_few_ask_it():
     calls = {
         str(file.relative_to(ENGINE))
         for file in ENGINE.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "route"
     }
-    assert calls == {"core/planning/routes.py", "engine/driver_first.py", "engine/spark/engine.py"}
+    assert calls == {
+        "cli/pipelines/checking.py",
+        "engine/chosen.py",
+        "engine/spark/engine.py",
+    }

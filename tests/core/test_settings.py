@@ -101,7 +101,7 @@ def test_settings_hold_each_address_and_show_no_secret():
         "LOCKSTEP_REGISTRY_CONFIG": '{"basic.auth.user.info": "me:s3cret"}',
         "LOCKSTEP_LAKE": " s3://bucket/lake ",
         "LOCKSTEP_LAKE_CONFIG": '{"s3.secret-access-key": "s3cret"}',
-        "LOCKSTEP_DRIVER_OFFSETS": " 5 ",
+        "LOCKSTEP_ENGINE": " process ",
         "LOCKSTEP_STORE_LAKE": "/lake",
         "LOCKSTEP_CATALOG_POLARIS": "{}",
         "SPARK_REMOTE": "sc://spark:15002/;token=s3cret",
@@ -117,7 +117,7 @@ def test_settings_hold_each_address_and_show_no_secret():
         lake="s3://bucket/lake",
         lake_options='{"s3.secret-access-key": "s3cret"}',
         spark_remote="sc://spark:15002/;token=s3cret",
-        driver_offsets="5",
+        engine="process",
         stores={"LAKE": "/lake", "LOCKSTEP_CATALOG_POLARIS": "{}"},
     )
     assert "s3cret" not in repr(settings_of(given))

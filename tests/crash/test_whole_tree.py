@@ -16,7 +16,7 @@ from support.oracles.checker import at_end, check
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = 20
-SPARK, DRIVER = "0", "20000"  # the reader of batches of so many offsets: LOCKSTEP_DRIVER_OFFSETS
+SPARK, DRIVER = "spark", "process"
 # A run, from its start or its JVM's to announce, takes about this long on two cores.
 LONGEST = {SPARK: 22.0, DRIVER: 5.0}
 
@@ -25,7 +25,7 @@ LONGEST = {SPARK: 22.0, DRIVER: 5.0}
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(("name", "reader"), [("clicks", SPARK), ("orders", SPARK), ("orders", DRIVER)])
 def test_no_kill_loses_or_doubles_a_record(database, kafka, name, reader):
-    environ = os.environ | {"LOCKSTEP_DSN": database, "LOCKSTEP_KAFKA": kafka, "LOCKSTEP_DRIVER_OFFSETS": reader}
+    environ = os.environ | {"LOCKSTEP_DSN": database, "LOCKSTEP_KAFKA": kafka, "LOCKSTEP_ENGINE": reader}
 
     def lockstep(*words: str) -> subprocess.Popen[bytes]:
         command = [str(Path(sys.executable).parent / "lockstep"), *words]

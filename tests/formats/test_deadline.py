@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lockstep.core.engine import LeftToSpark
-from lockstep.engine.straight import patient
+from lockstep.engine.patience import patient
 
 BEGINNING = """
 import decimal, inspect, os, pickle, re, time

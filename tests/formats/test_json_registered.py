@@ -17,6 +17,7 @@ from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.schemas import JSON, Schemas
 from lockstep.formats.json.heads import BODY, PLAIN_KEY, HeadJudge
 from lockstep.formats.second_reading import DELETED, REJECTED, ROW, RereadRecord, SecondReading
+from support.engines import IN_PROCESS
 from support.fakes.registry import a_record, a_registry, headed
 
 QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
@@ -152,8 +153,8 @@ def test_such_records_are_read_as_others_and_older_definitions_keep_their_hash()
     assert folder.pipeline.document()["format"] == {"kind": "Json", "schema": "id string", "key": None}
     by_registry = _folder(replace(folder.pipeline, format=replace(plain, registry=True)))
     assert by_registry.pipeline.document()["format"]["registry"] is True
-    assert route(folder, []).way is Way.PROCESS
-    assert route(by_registry, []).way is Way.PROCESS
+    assert route(folder, IN_PROCESS).way is Way.PROCESS
+    assert route(by_registry, IN_PROCESS).way is Way.PROCESS
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import psycopg2
 import pytest
 
 from lockstep.core.errors import BadData, Refusal
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
+from support.engines import IN_PROCESS
 from support.scenes.drill import Drill
 from support.scenes.here import Here
 
@@ -65,7 +66,7 @@ def test_what_is_too_large_for_a_page_or_an_index_is_refused_in_one_line(
         f"create table {table} ({names}, {ORIGIN}, primary key ({key})){by};"
     )
     migrate_target(here.at.conn, here.folder)
-    engine = engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None)
+    engine = engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None, IN_PROCESS)
     produce(here.drill.topic, [("k", json.dumps({c: LONG if c == "id" else c * 4 for c in columns}))])
     monkeypatch.setattr(Here, "engine", engine)
     with pytest.raises((Refusal, psycopg2.Error)) as refused:

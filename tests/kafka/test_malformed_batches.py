@@ -20,7 +20,8 @@ from confluent_kafka import Producer
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.core.errors import BadData
 from lockstep.engine import kafka_ranges
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
+from support.engines import IN_PROCESS
 from support.scenes.here import Here
 from support.servers.own_broker import OwnBroker
 from support.servers.servers import make_topic
@@ -166,7 +167,9 @@ def test_a_malformed_batch_is_named_by_offset_by_every_reader_and_ends_none(own)
 @pytest.mark.long
 def test_a_malformed_batch_is_skipped_and_records_before_it_are_filled(elsewhere, own, monkeypatch):
     def by_this_process(here: Here) -> Engine:
-        return engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None, lambda: pytest.fail("Spark was asked"))
+        return engine_of(
+            here.folder, here.at.broker, here.at.dsn, lambda: None, IN_PROCESS, lambda: pytest.fail("Spark was asked")
+        )
 
     monkeypatch.setattr(kafka_ranges, "FETCH_PATIENCE", 2.0)
     monkeypatch.setattr(Here, "engine", property(by_this_process))

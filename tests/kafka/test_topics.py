@@ -14,7 +14,7 @@ from lockstep.core.errors import BadData, Refusal
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.planning.decisions import Blocked, Caller, Idle, Start
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.ledger.migrate import migrate_target
 from lockstep.ledger.views.reading import read_rejects
@@ -26,6 +26,7 @@ from lockstep.steps.inspect.status import status
 from lockstep.steps.inspect.warn import known_partitions, warn
 from lockstep.steps.requests import history
 from lockstep.steps.requests.redrive import Held, redrive
+from support.engines import IN_PROCESS
 from support.scenes.here import ME, NEWEST
 from support.scenes.history_run import Run
 from support.scenes.odd_logs import delete_records, grow, recreate
@@ -387,6 +388,6 @@ def test_a_deletion_moves_between_topics_where_the_source_orders_both(several):
     assert here.drill.ask(told) == [(several.name("us"), 1)]
     for end in ("eu", "us"):
         asked = here.ask("replay", "0:0", "0:9", topic=several.name(end))
-        engine = engine_of(load("drill"), here.at.broker, here.at.dsn, lambda: None)
+        engine = engine_of(load("drill"), here.at.broker, here.at.dsn, lambda: None, IN_PROCESS)
         list(until_idle(here.at, engine, load("drill"), Caller("me"), 1, request_id=asked.request_id))
     assert rows() == [("a", 5)], "the row is newer than each deletion"

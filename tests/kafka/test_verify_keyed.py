@@ -8,11 +8,12 @@ import pytest
 
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.changes.retire import retire
 from lockstep.steps.proof import verify_totals as totals
 from lockstep.steps.proof import verify_upsert as upsert
+from support.engines import IN_PROCESS
 from support.scenes.odd_logs import delete_records, recreate
 
 UPSERT = 'Upsert("public.drill", key=("id",))'
@@ -270,7 +271,7 @@ def test_a_tombstone_without_its_deletion_deletes_in_the_order_of_the_topic_wher
         "id",
         format_='Debezium("id string, n int", key=("id",), order="source")',
     )
-    engine = engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None)
+    engine = engine_of(here.folder, here.at.broker, here.at.dsn, lambda: None, IN_PROCESS)
     monkeypatch.setattr(type(here), "engine", engine)
     source = {
         "connector": "postgresql",

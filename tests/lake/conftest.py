@@ -11,8 +11,9 @@ import pytest
 
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
+from support.engines import IN_PROCESS
 from support.scenes.drill import TARGET, Drill
 from support.scenes.here import Here
 
@@ -83,7 +84,7 @@ class InProcess(InLake):
         def no_spark() -> None:
             raise AssertionError("a small batch started Spark")
 
-        return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None, no_spark)
+        return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None, IN_PROCESS, no_spark)
 
 
 @pytest.fixture

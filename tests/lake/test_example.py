@@ -17,10 +17,11 @@ from lockstep.context.systems import warehouse
 from lockstep.core.planning.decisions import Caller
 from lockstep.dev.catalogue import SAMPLES
 from lockstep.dev.records.scanning import ShopSales, scan_sales
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.context import Context
 from lockstep.steps.proof.verify import verify
+from support.engines import IN_PROCESS
 
 EXAMPLES = Path(__file__).parents[2] / "include" / "pipelines"
 COUNT = 2_000
@@ -42,7 +43,7 @@ def test_the_example_keeps_every_sale_once_and_starts_no_jvm(database, kafka, to
         def no_spark() -> None:
             raise AssertionError("a small batch started Spark")
 
-        engine = engine_of(folder, at.broker, at.dsn, lambda: None, no_spark)
+        engine = engine_of(folder, at.broker, at.dsn, lambda: None, IN_PROCESS, no_spark)
         assert sum(report.went_on for report in until_idle(at, engine, folder, Caller("test"), 1)) == 1
         paths = [path.removeprefix("file://") for path, _, _ in open_tables(conn, folder.pipeline)[0].files()]
         found = scan_sales(paths)

@@ -130,12 +130,12 @@ def test_a_busy_pooler_in_transaction_mode_is_never_taken_for_one_in_session_mod
             other.join()
 
 
-@pytest.mark.parametrize("reader", ["here", "spark"])
+@pytest.mark.parametrize("reader", ["process", "spark"])
 def test_a_whole_run_goes_through_a_pooler_in_session_mode(pooled, drill, reader, monkeypatch):
     (drill.home / "drill" / "expectations.json").write_text(json.dumps(SUITE))
     monkeypatch.setenv("LOCKSTEP_DSN", pooled("session"))
     monkeypatch.setenv("LOCKSTEP_KAFKA", drill.kafka)
-    monkeypatch.setenv("LOCKSTEP_DRIVER_OFFSETS", "0" if reader == "spark" else "1000")
+    monkeypatch.setenv("LOCKSTEP_ENGINE", reader)
 
     assert lockstep.run("drill", until_idle=True).written == 150
 

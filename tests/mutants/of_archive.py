@@ -147,8 +147,8 @@ MUTANTS: list[Mutant] = [
         (READERS,),
         Edit(
             "engine/archived_ranges.py",
-            "            yield _without_hidden(batch, self.hidden)",
-            "            yield batch",
+            "                    hide_records(messages, self.hidden, cut)\n",
+            "",
         ),
         long=True,
     ),

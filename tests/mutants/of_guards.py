@@ -540,7 +540,7 @@ MUTANTS = [
         "the process of small batches waits for its decoder for ever",
         "a record that Arrow never finishes would keep the run, and its lease",
         f"{DEADLINES}a_piece_that_takes_too_long_in_this_process_is_left_to_spark",
-        Edit("engine/straight.py", "if not wait([made], seconds).done:", "if wait([made], seconds).done is None:"),
+        Edit("engine/patience.py", "if not wait([made], seconds).done:", "if wait([made], seconds).done is None:"),
     ),
     one(
         "each trial has the whole deadline",

@@ -72,15 +72,8 @@ MUTANTS = [
     one(
         "our own reader does not count headers",
         "a record of very many small headers would be given to decoders and copied into its reject",
-        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
+        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes",),
         Edit("engine/kafka_raw.py", "if headers > limits.headers:", "if headers < 0:"),
-        long=True,
-    ),
-    one(
-        "Spark's reader does not count headers",
-        "a reject of two million headers would take a gigabyte",
-        (f"{LARGE}test_a_record_of_too_many_headers_comes_without_its_bytes_from_both_readers",),
-        Edit("engine/spark/source.py", "array_size(headers) > {limits.headers} then", "array_size(headers) < 0 then"),
         long=True,
     ),
     one(

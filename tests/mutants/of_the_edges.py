@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from mutants.mutant import Edit, Mutant
 
-SPARK = "tests/spark/test_exactly_what_was_planned.py::"
+SPARK, WAYS = "tests/spark/test_exactly_what_was_planned.py::", ("rows", "a transform")
 READERS = "tests/spark/test_two_readers.py::"
 STRETCHES = "tests/kafka/test_long_aborted_stretches.py::"
 MALFORMED = "tests/kafka/test_malformed_batches.py::"
-DRIVER = "tests/spark/test_driver_first.py::"
+DRIVER = "tests/spark/test_chosen_engine.py::"
 
 MUTANTS = [
     Mutant(
@@ -22,24 +22,10 @@ MUTANTS = [
         long=True,
     ),
     Mutant(
-        "failOnDataLoss=false",
-        "Spark would go on with what is left",
-        (Edit("engine/spark/source.py", '"failOnDataLoss": "true"', '"failOnDataLoss": "false"'),),
-        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[long]",),
-        (SPARK.removesuffix("::"),),
-        long=True,
-    ),
-    Mutant(
-        "Spark stops one offset early",
+        "a reader stops one offset early",
         "a range ends where the next one begins",
-        (
-            Edit(
-                "engine/spark/source.py",
-                "lambda item: item.offsets.until_offset)",
-                "lambda item: item.offsets.until_offset - 1)",
-            ),
-        ),
-        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[long]",),
+        (Edit("engine/kafka_ranges.py", "bisect_left(messages, until, key", "bisect_left(messages, until - 1, key"),),
+        tuple(f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[{way}]" for way in WAYS),
         (SPARK.removesuffix("::"),),
         long=True,
     ),
@@ -47,7 +33,7 @@ MUTANTS = [
         "a task goes on where the log begins now",
         "what was deleted would be skipped",
         (Edit("engine/kafka_ranges.py", '"auto.offset.reset": "error"', '"auto.offset.reset": "earliest"'),),
-        (f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[short]",),
+        tuple(f"{SPARK}test_records_that_are_deleted_before_the_read_fail_it[{way}]" for way in WAYS),
         (SPARK.removesuffix("::"),),
         long=True,
     ),
@@ -62,7 +48,7 @@ MUTANTS = [
         "a task stops one offset early",
         "a range ends where the next one begins",
         (Edit("engine/kafka_ranges.py", "item.offsets.until_offset if", "item.offsets.until_offset - 1 if"),),
-        (f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[short]",),
+        tuple(f"{SPARK}test_every_record_of_the_range_is_read_and_none_beside_it[{way}]" for way in WAYS),
         (SPARK.removesuffix("::"),),
         long=True,
     ),

@@ -43,7 +43,7 @@ def test_no_key_of_a_store_shows_by_spark_or_without_it_whether_it_is_right_or_w
         codes.append(done.returncode == code or done.stdout + done.stderr)
 
     with CommandLines() as lines, Environments(mark) as environments:
-        do(0, "run", "drill", LOCKSTEP_DRIVER_OFFSETS="0")
+        do(0, "run", "drill", LOCKSTEP_ENGINE="spark")
         do(0, "run", "drill", "--until-idle")
         do(0, "verify", "drill", "--deep")
         do(0, "doctor", "drill")

@@ -25,7 +25,7 @@ from lockstep.faults import reach
 from support.fakes.plain_engine import pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from lockstep.core.engine import Sink
     from lockstep.core.figures import Figures
@@ -74,7 +74,7 @@ class RememberedEngine:
         if self._conn is not None:
             self._conn.close()
 
-    def route(self, _ranges: Sequence[StreamRange]) -> Route:
+    def route(self) -> Route:
         return Route(Way.PROCESS, "a reader of the tests")
 
     def application(self, _work: StageWork) -> Application | None:

@@ -12,10 +12,11 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.core.errors import BadData
-from lockstep.engine.driver_first import DriverFirst, engine_of
+from lockstep.engine.chosen import ChosenEngine, engine_of
 from lockstep.formats.json.columns import JsonColumns
 from lockstep.steps.proof.verify import verify
 from spark.test_isolated import DECODE, EACH, ENDED, fill, rejects
+from support.engines import IN_PROCESS
 
 BUSY = "the reader made no progress within record_limits.seconds, twice, when it read this record alone"
 SECONDS = "RecordLimits(seconds=2)"
@@ -184,8 +185,8 @@ def test_a_record_that_keeps_the_process_of_small_batches_busy_is_left_to_spark(
     options = {"guarantee": guarantee} if guarantee != "PerBatch()" else {}
     loaded = made(pipeline, name, tmp_path, **TRANSFORMED, **options)
     at, _, folder = loaded.parts()
-    engine = engine_of(folder, at.broker, at.dsn, lambda: None)
-    assert isinstance(engine, DriverFirst)
+    engine = engine_of(folder, at.broker, at.dsn, lambda: None, IN_PROCESS)
+    assert isinstance(engine, ChosenEngine)
 
     began = time.monotonic()
     loaded.run(engine)

@@ -17,18 +17,17 @@ from lockstep.core.changes.tried import Deletion, Record, Reject
 from lockstep.core.errors import BadData, BadDefinition
 from lockstep.core.pipeline.definition import Debezium, Pipeline, Upsert
 from lockstep.core.pipeline.folder import PipelineFolder
-from lockstep.engine.spark.session import session
-from lockstep.formats import decoded
+from lockstep.formats import decoder_of
 from lockstep.formats.debezium.decoder import ChangeDecoder
 from lockstep.steps.proof.verify import verify
 from lockstep.testing import tried
 from support.fakes.captured import PLACEHOLDER, SCHEMA, CapturedTable
 from support.fakes.registry import a_record, a_registry
+from support.inputs.raw_records import raw_batch
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 FORM = f'Debezium("{SCHEMA}", units={{"photo": "base64"}})'
 DDL = "id bigint primary key, name text, doc text, photo bytea"
-RAW = "_offset bigint, _key binary, _value binary, _headers string, _bytes int, _partition int, _topic string"
 KEY = b'{"id": 1}'
 
 
@@ -54,14 +53,9 @@ def test_spark_and_a_second_reading_judge_every_record_alike():
     given = [*((record.key, record.value) for record in source.sent), *odd]
     format_ = Debezium(SCHEMA, units={"photo": "base64"})
     pipeline = Pipeline("p", "t", format_, Upsert("public.p", key=("id",)))
-    frame = session().createDataFrame([(i, key, value, None, 1, 3, "t") for i, (key, value) in enumerate(given)], RAW)
-
-    table = (
-        decoded(frame.coalesce(1), PipelineFolder(pipeline, Path(), None, None, None))
-        .toArrow()
-        .sort_by("_offset")
-        .to_pylist()
-    )
+    folder = PipelineFolder(pipeline, Path(), None, None, None)
+    raw = raw_batch([value for _, value in given], [key for key, _ in given])
+    table = [row for made in decoder_of(folder, None, keeps_bytes=True)([raw]) for row in made.to_pylist()]
 
     judge = ChangeDecoder("p", format_)
     outcomes = [judge(key, value, None) for key, value in given]

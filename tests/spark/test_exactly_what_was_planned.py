@@ -1,4 +1,4 @@
-"""Tests that a planned range is read whole, or that the read fails, by the tasks themselves and by Spark's source."""
+"""Tests that a planned range is read whole, or that the read fails, with a transform and without one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from lockstep.steps.batch.stage import stage
 from lockstep.steps.context import Context
 
 
-@pytest.fixture(params=["short", "long"])
+@pytest.fixture(params=["rows", "a transform"])
 def loaded(request, pipeline, topic, produce):
     name = topic(partitions=1)
     produce(name, [(f"k{i}", json.dumps({"id": f"r{i}", "n": i})) for i in range(20)])
     same = "def transform(records):\n    return records\n"
-    return pipeline(name, "id string, n int", "id text, n int", transform=same if request.param == "long" else None)
+    return pipeline(
+        name, "id string, n int", "id text, n int", transform=same if request.param == "a transform" else None
+    )
 
 
 def test_every_record_of_the_range_is_read_and_none_beside_it(loaded):

@@ -45,7 +45,7 @@ class Typed:
             "COLUMNS": "120",
         }
         if spark:
-            environ["LOCKSTEP_DRIVER_OFFSETS"] = "0"
+            environ["LOCKSTEP_ENGINE"] = "spark"
         self.armed = drill.home / "armed"
         if fault:
             self.armed.touch()

@@ -11,11 +11,12 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import connect
 from lockstep.core.planning.decisions import Caller
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.context import Context
 from lockstep.steps.proof.verify import verify
+from support.engines import BY_SPARK
 
 pytestmark = [
     pytest.mark.long,
@@ -66,7 +67,7 @@ def test_sparks_tasks_write_each_record_once_and_stage_rejects_alone(
         make_tables(conn, folder.pipeline, f"file://{tmp_path}/lake", [folder.pipeline.columns] * 2)
         produce(name, sent)
         at = Context(database, Broker(kafka), {})
-        engine = engine_of(folder, at.broker, at.dsn, lambda: None, max_offsets=0)
+        engine = engine_of(folder, at.broker, at.dsn, lambda: None, BY_SPARK)
         assert sum(report.went_on for report in until_idle(at, engine, folder, Caller("test"), 1)) == 1
         (table,) = open_tables(conn, folder.pipeline).values()
         names = ["_stream", "_offset", "n", "ok", "amount", "at", "id"]

@@ -15,16 +15,15 @@ from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.kafka.reading import record_headers
 from lockstep.adapters.postgres import connect
 from lockstep.core.changes.person import Person
-from lockstep.core.errors import BadData, UnreadableHeaders
+from lockstep.core.errors import UnreadableHeaders
+from lockstep.core.isolation import HEADERS_UNREADABLE
 from lockstep.core.kafka_options import KafkaOptions
-from lockstep.core.planning.bounds import parse_bound
 from lockstep.core.planning.decisions import Blocked, Caller, Idle
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.steps.batch.plan import plan
-from lockstep.steps.changes.skip import skip
 from lockstep.steps.proof.verify import verify
-from support.oracles.checker import check
+from support.engines import BY_SPARK, IN_PROCESS
 from support.scenes.odd_logs import (
     COMPACTED,
     compact,
@@ -82,25 +81,19 @@ def test_timestamps_out_of_order_missing_and_far_off_neither_lose_nor_hold_up_a_
     assert loaded.violations() == []
 
 
-def test_a_timestamp_that_spark_cannot_hold_is_named_with_the_way_round_it_where_spark_reads(
-    pipeline, topic, produce, kafka
-):
+def test_a_timestamp_past_every_calendar_stops_no_transform(pipeline, topic, produce, kafka):
     name = topic(partitions=1, message_timestamp_after_max_ms=NO_END)
     produce(name, records(2))
     producer = Producer({"bootstrap.servers": kafka})
-    producer.produce(name, "{}", "k", timestamp=2**62)
+    producer.produce(name, records(3)[2][1], "k", timestamp=2**62)
     producer.flush(10)
-    produce(name, records(2, 10))
     loaded = pipeline(name, ID, DDL, transform="def transform(records):\n    return records\n")
 
-    with pytest.raises(BadData, match=r"-0 \[0, 5\).*past the year 294246.*lockstep skip"):
-        loaded.run()
-    with closing(connect(loaded.dsn)) as conn:
-        skip(conn, Broker(kafka), load(loaded.name).pipeline, parse_bound("0:3", "--to"), ME, datetime.now(UTC))
-    loaded.run_until_idle()
+    loaded.run()
 
-    assert loaded.ask(f"select array_agg(n order by n) from {loaded.name}") == [([10, 11],)]
-    assert check(loaded.dsn, kafka, loaded.name, table=f"public.{loaded.name}") == []
+    assert loaded.ask(f"select array_agg(n order by n) from {loaded.name}") == [([0, 1, 2],)]
+    assert loaded.ask("select extract(year from max_timestamp) from lockstep.result") == [(9999,)]
+    assert loaded.violations() == []
 
 
 def test_a_missing_key_and_a_missing_value_are_each_what_they_are(pipeline, topic, produce):
@@ -164,8 +157,11 @@ def test_records_deleted_inside_a_planned_range_are_named_and_nothing_of_it_is_c
     assert planned.batch_id
 
 
+@pytest.mark.parametrize("here", [True, False], ids=["process", "spark"])
 @pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}], ids=["batch", "partition"])
-def test_a_header_whose_name_is_no_utf8_is_read_by_spark_alone_and_stops_nothing(pipeline, topic, kafka, produce, more):
+def test_a_header_whose_name_is_no_utf8_makes_its_record_a_reject_and_stops_nothing(
+    pipeline, topic, kafka, produce, more, here
+):
     name = topic(partitions=2)
     produce(name, records(1), partition=0)
     send_with_header(kafka, name, b"caf\xe9", records(2)[1][1].encode())
@@ -174,11 +170,17 @@ def test_a_header_whose_name_is_no_utf8_is_read_by_spark_alone_and_stops_nothing
     loaded = pipeline(name, ID, DDL, **more)
     at, spark, folder = loaded.parts()
     reader = KafkaRanges(kafka, KafkaOptions())
+    choice = IN_PROCESS if here else BY_SPARK
 
-    loaded.run(DriverFirst(folder, lambda: Driver(folder, reader, loaded.dsn), lambda: spark))
+    loaded.run(ChosenEngine(folder, lambda: ProcessReader(folder, reader, loaded.dsn), lambda: spark, choice))
 
-    assert loaded.ask(f"select id, count(*) from {loaded.name} group by 1 order by 1") == [("r0", 2), ("r1", 1)]
-    assert loaded.ask("select headers->0->>'key' from lockstep.reject") == [("caf\ufffd",)]
+    assert loaded.ask(f"select id, count(*) from {loaded.name} group by 1 order by 1") == [("r0", 2)]
+    assert loaded.ask(
+        "select reason, convert_from(value, 'UTF8'), headers from lockstep.reject order by \"offset\""
+    ) == [
+        (HEADERS_UNREADABLE, records(2)[1][1], None),
+        (HEADERS_UNREADABLE, "no JSON", None),
+    ]
     assert [check for check in verify(at.conn, at.broker, folder, deep=True) if not check.ok] == []
     with pytest.raises(
         UnreadableHeaders, match=f"{name}-0: the record at offset 1 has a header whose name is no UTF-8"

@@ -11,7 +11,7 @@ from lockstep.core.errors import BadData, Refusal, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
-from lockstep.engine.driver_first import _one_line
+from lockstep.engine.chosen import _one_line
 from lockstep.engine.spark.errors import as_our_error
 
 RANGES = tuple(StreamRange(n, OffsetRange(TopicPartition("t", n), 5, 9)) for n in range(2))

@@ -55,7 +55,7 @@ def start(loaded, server, *options: str, **more: str) -> subprocess.Popen[str]:
     path = os.pathsep.join([str(TESTS.parent / "include"), str(TESTS)])
     environ = os.environ | {"LOCKSTEP_DSN": loaded.dsn, "LOCKSTEP_KAFKA": loaded.kafka, "PYTHONPATH": path}
     command = [str(Path(sys.executable).parent / "lockstep"), "run", loaded.name, "--json", *options]
-    environ |= {"SPARK_REMOTE": server.remote, "LOCKSTEP_DRIVER_OFFSETS": "0"} | more
+    environ |= {"SPARK_REMOTE": server.remote, "LOCKSTEP_ENGINE": "spark"} | more
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

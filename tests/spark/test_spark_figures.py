@@ -12,10 +12,11 @@ import pytest
 from lockstep.adapters.postgres import READER, connect, transaction
 from lockstep.core.errors import BadData
 from lockstep.core.kafka_options import KafkaOptions
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.spark.figures import Meter
 from lockstep.ledger.views import reading
+from support.engines import IN_PROCESS
 
 ID, DDL = "id string, n int", "id text, n int"
 PART_OF_ALL = """
@@ -107,9 +108,11 @@ def test_a_batch_that_the_driver_reads_asks_no_spark_and_keeps_nothing(pipeline,
 
     def driver():
         folder = loaded.parts()[2]
-        return Driver(folder, KafkaRanges(loaded.kafka, KafkaOptions(), folder.pipeline.record_limits), loaded.dsn)
+        return ProcessReader(
+            folder, KafkaRanges(loaded.kafka, KafkaOptions(), folder.pipeline.record_limits), loaded.dsn
+        )
 
-    loaded.run(engine=DriverFirst(loaded.parts()[2], driver, no_spark))
+    loaded.run(engine=ChosenEngine(loaded.parts()[2], driver, no_spark, IN_PROCESS))
 
     assert attempt(loaded)["state"] == "committed"
     assert attempt(loaded)["spark"] is None

@@ -11,10 +11,11 @@ import pytest
 
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.planning.decisions import Caller
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.steps.batch.run import run as carry_out
 from lockstep.steps.upkeep.reap import reap
 from spark.test_written_once import behind_view
+from support.engines import BY_SPARK, IN_PROCESS
 
 pytestmark = pytest.mark.long
 DDL = "id text, n int"
@@ -44,10 +45,10 @@ def grant(postgres):
     return act
 
 
-def run(made, dsn: str, max_offsets: int = 0):
+def run(made, dsn: str, choice=BY_SPARK):
     at, _, folder = made.parts()
     at.stager_dsn = dsn
-    engine = engine_of(folder, at.broker, at.dsn, lambda: None, max_offsets=max_offsets, stager_dsn=dsn)
+    engine = engine_of(folder, at.broker, at.dsn, lambda: None, choice, stager_dsn=dsn)
     return carry_out(at, engine, folder, Caller("test"))
 
 
@@ -115,7 +116,7 @@ def test_ranges_that_tasks_would_commit_are_refused_and_stay_with_one_process(pi
         run(made, dsn)
 
     assert f"unset LOCKSTEP_STAGER_DSN for {made.name}, or give it guarantee=PerBatch()" in str(refused.value)
-    assert run(made, dsn, max_offsets=100).went_on
+    assert run(made, dsn, choice=IN_PROCESS).went_on
     assert held(made)
 
 

@@ -11,13 +11,15 @@ import pytest
 
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.registry import registry as registry_of
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.spark import short as spark_short
+from support.engines import IN_PROCESS
 from support.fakes.registry import a_record, a_registry
 
 COLUMNS, DDL = "id string, n int", "id text, n int"
 PER: dict[str, Any] = {"per batch": {}, "per partition": {"guarantee": "PerPartition()"}}
+THROUGH = {"transform": "def transform(records):\n    return records\n"}
 ONE_LONG = ["per batch", pytest.param("per partition", marks=pytest.mark.long)]
 RECORDS = 6_000  # of each of four partitions: two tasks have two each
 
@@ -33,7 +35,7 @@ def short(monkeypatch):
     way = spark_short.written
 
     def watched(given, *more: Any, **named: Any):
-        parts.append(len(given))
+        parts.append(len(given.parts))
         return way(given, *more, **named)
 
     monkeypatch.setattr(spark_short, "written", watched)
@@ -101,10 +103,10 @@ NEW = a_record(
 
 
 @pytest.mark.parametrize("per", ONE_LONG)
-def test_avro_takes_the_ways_of_json_and_each_gives_the_rows_and_reasons_of_sparks_own(
+def test_avro_gives_the_same_rows_and_reasons_here_in_tasks_and_through_a_transform(
     pipeline, topic, produce, short, monkeypatch, per
 ):
-    """Reads one log in this process and in tasks, and by Spark's source alone."""
+    """Reads one log in this process and in tasks, and through a frame of Spark's."""
     name = topic(partitions=4)
     with a_registry() as server:
         monkeypatch.setenv("LOCKSTEP_REGISTRY", server.url)
@@ -124,10 +126,12 @@ def test_avro_takes_the_ways_of_json_and_each_gives_the_rows_and_reasons_of_spar
         ]
         for partition in range(4):
             produce(name, [good(i) for i in range(600)], partition=partition)
-        by_driver, by_spark = (pipeline(name, "", AVRO_DDL, form=AVRO, **more) for more in (PER[per], SPARK))
+        by_driver, by_spark = (pipeline(name, "", AVRO_DDL, form=AVRO, **more) for more in (PER[per], THROUGH))
         folder, reader = by_driver.parts()[2], KafkaRanges(by_driver.kafka, KafkaOptions())
         known = registry_of(server.url, {}, str)
-        by_driver.run(DriverFirst(folder, lambda: Driver(folder, reader, by_driver.dsn, known), no_spark))
+        by_driver.run(
+            ChosenEngine(folder, lambda: ProcessReader(folder, reader, by_driver.dsn, known), no_spark, IN_PROCESS)
+        )
         assert short == []
         produce(name, [*bad, *(good(i) for i in range(90))], partition=3)
         by_driver.run()
@@ -141,9 +145,6 @@ def test_avro_takes_the_ways_of_json_and_each_gives_the_rows_and_reasons_of_spar
     assert [key for key, _ in rejects] == [key for key, _ in bad]
     assert (rows, rejects) == found(by_spark)
     assert by_driver.violations() == by_spark.violations() == []
-
-
-SPARK = {"read": '"spark"'}
 
 
 def no_spark():

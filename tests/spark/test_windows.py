@@ -19,13 +19,14 @@ from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.planning.decisions import Caller
 from lockstep.dev.catalogue import SAMPLES
 from lockstep.dev.records.folding import fold_topic, same_rows
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import until_idle
 from lockstep.steps.feed.relay_behind import relay_behind
 from lockstep.steps.proof.verify import verify
 from lockstep.steps.windows.emit import emit
+from support.engines import IN_PROCESS
 
 ROWS = "select window_start, shop, sales, revenue, window_end, _revision from public.{} order by 1, 2"
 LATE = """select s.partition, l."offset", l.window_start, l.row from lockstep.late l join lockstep.stream s using (stream_id)
@@ -59,7 +60,8 @@ def run(loaded, *, by_driver: bool = False) -> None:
     """Reads what is there, shows what is due, and sends it."""
     at, spark, folder = loaded.parts()
     reader = KafkaRanges(loaded.kafka, KafkaOptions())
-    engine = DriverFirst(folder, lambda: Driver(folder, reader, loaded.dsn), lambda: spark) if by_driver else spark
+    here = ChosenEngine(folder, lambda: ProcessReader(folder, reader, loaded.dsn), lambda: spark, IN_PROCESS)
+    engine = here if by_driver else spark
     list(until_idle(at, engine, folder, Caller("test"), wait=1))
     emit(at.conn, at.broker, folder.pipeline)
     assert relay_behind(at, folder.pipeline, "test").warnings == []

@@ -12,7 +12,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
 from lockstep.targets.table import parts
-from spark.test_driver_first import COLUMNS, DDL, driver_first, record, rows, spark_of
+from spark.test_chosen_engine import COLUMNS, DDL, chosen, record, rows, spark_of
 
 BAD = ("bad", "no JSON")
 COUNTS = """select delivered, written, rejected, rows, bytes, digest_sum, digest_squares, first_offset, last_offset,
@@ -40,8 +40,8 @@ def test_driver_and_spark_write_once_what_they_would_stage(pipeline, topic, prod
     staged = pipeline(name, COLUMNS, DDL)
     by_driver, by_spark = behind_view(pipeline(name, COLUMNS, DDL)), behind_view(pipeline(name, COLUMNS, DDL))
 
-    staged.run(driver_first(staged, spark_of(staged)))
-    by_driver.run(driver_first(by_driver, spark_of(by_driver)))
+    staged.run(chosen(staged, spark_of(staged)))
+    by_driver.run(chosen(by_driver, spark_of(by_driver)))
     by_spark.run()
 
     assert len(rows(staged)) == 402
@@ -55,7 +55,7 @@ def test_driver_and_spark_write_once_what_they_would_stage(pipeline, topic, prod
     produce(name, [*map(record, range(50)), BAD], partition=0)
     produce(name, map(record, range(50)), partition=2)
     for made in (staged, by_driver, by_spark):
-        made.run(driver_first(made, spark_of(made)))
+        made.run(chosen(made, spark_of(made)))
     assert rows(staged) == rows(by_driver) == rows(by_spark)
     rejects = "select batch_id, convert_from(value, 'UTF8') from lockstep.reject order by batch_id"
     assert staged.ask(rejects) == [(4, "no JSON"), (5, "no JSON"), (6, "no JSON")]
@@ -83,9 +83,9 @@ def test_driver_and_spark_make_parts_of_what_they_would_stage(pipeline, topic, p
     produce(name, [BAD], partition=2)
     staged = pipeline(name, COLUMNS, DDL)
     by_driver, by_spark = by_batch(pipeline(name, COLUMNS, DDL)), by_batch(pipeline(name, COLUMNS, DDL))
-    staged.run(driver_first(staged, spark_of(staged)))
+    staged.run(chosen(staged, spark_of(staged)))
     monkeypatch.setattr(parts, "LEAST_OFFSETS", 0)
-    by_driver.run(driver_first(by_driver, spark_of(by_driver)))
+    by_driver.run(chosen(by_driver, spark_of(by_driver)))
     by_spark.run()
 
     assert len(rows(staged)) == 402

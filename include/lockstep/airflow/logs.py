@@ -19,7 +19,7 @@ from lockstep.core.states import BatchState
 from lockstep.core.text import json_plain
 from lockstep.ledger.batch import results
 from lockstep.ledger.views import one_batch, reading
-from lockstep.steps.inspect.lines import batch_lines, range_document, range_lines
+from lockstep.steps.inspect.lines import batch_lines, range_document, range_lines, route_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,11 @@ def say_staged(at: Context, attempt: AttemptId) -> None:
     facts = _facts(at, attempt.batch_id)
     if not any("delivered" in row for row in facts["ranges"]):
         facts["ranges"] = _staged(at, attempt, facts["ranges"])
-    log_facts("stage", [*batch_lines(facts), *range_lines(facts["ranges"]), f"  page: {facts['page']}"], facts)
+    with transaction(at.conn, READER) as cur:
+        found = reading.read_batch(cur, attempt.batch_id) or {"engine": None, "attempts": []}
+    facts |= {"engine": found["engine"], "route": found["attempts"][-1]["route"] if found["attempts"] else None}
+    lines = [*batch_lines(facts), *route_lines(facts["route"]), *range_lines(facts["ranges"])]
+    log_facts("stage", [*lines, f"  page: {facts['page']}"], facts)
 
 
 def say_verdict(at: Context, batch_id: int) -> None:

@@ -12,8 +12,8 @@ from lockstep.core.errors import Refusal
 from lockstep.core.lake.catalogs import CATALOG_PREFIX
 from lockstep.core.pipeline.stores import STORE_PREFIX
 from lockstep.core.settings import (
-    DRIVER_OFFSETS,
     DSN_COMMAND,
+    ENGINE,
     ENVIRONMENT,
     KAFKA_OPTIONS,
     LAKE_CONFIG,
@@ -29,7 +29,7 @@ OF_DRIVERS = frozenset(
     {
         *("LOCKSTEP_DSN", DSN_COMMAND, STAGER_DSN, "LOCKSTEP_KAFKA", KAFKA_OPTIONS),
         *("LOCKSTEP_REGISTRY", REGISTRY_OPTIONS),
-        *("LOCKSTEP_LAKE", LAKE_CONFIG, "LOCKSTEP_PIPELINES", DRIVER_OFFSETS),
+        *("LOCKSTEP_LAKE", LAKE_CONFIG, "LOCKSTEP_PIPELINES", ENGINE),
     }
 )
 OTHERS = 0o077  # the rights of everybody but the owner

@@ -9,12 +9,13 @@ import socket
 import sys
 from contextlib import contextmanager
 from functools import cache, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.connection.options import content_of, kafka_options_given, options_of
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
-from lockstep.core.settings import DRIVER_OFFSETS, KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
+from lockstep.core.settings import KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.routes import EngineChoice
     from lockstep.core.registry import Registry
     from lockstep.steps.context import Context
     from lockstep.targets.stores.delivery import Results
@@ -136,10 +138,7 @@ def surveyed_broker() -> SurveyedBroker:
 
 
 def open_context() -> Context:
-    """Opens the systems that the steps work with, over a ledger of this code's version.
-
-    Sends the broker no request yet.
-    """
+    """Opens the systems that the steps work with, over a ledger of this code's version. Asks the broker nothing yet."""
     from lockstep.ledger.migrate import require_migrated
     from lockstep.steps.context import Context
 
@@ -170,23 +169,24 @@ def paused_dags() -> dict[str, bool]:
     return paused(found.api(AIRFLOW_PATIENCE))
 
 
-def engine_for(folder: PipelineFolder, at: Context) -> Engine:
-    """Returns the engine of a pipeline's batches.
+def engine_choice(folder: PipelineFolder, wanted: str | None = None) -> EngineChoice:
+    """Returns the engine that reads a pipeline's batches. `wanted` is the command's own wish."""
+    from lockstep.core.planning.routes import choose_engine
 
-    It is this process for small batches, else Spark: a warm one if there is one.
-    """
-    from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS
-    from lockstep.engine.driver_first import engine_of
+    named, has_spark = settings_of().engine, find_spec("pyspark") is not None
+    return choose_engine(folder, wanted=wanted, environment=named, has_spark=has_spark)
+
+
+def engine_for(folder: PipelineFolder, at: Context, wanted: str | None = None) -> Engine:
+    """Returns the engine of a pipeline's batches: Spark, a warm one if there is one, or this process."""
+    from lockstep.engine.chosen import engine_of
 
     def before_spark() -> None:
-        if remote := spark_remote():
-            os.environ[REMOTE] = remote
+        os.environ.update({REMOTE: remote} if (remote := spark_remote()) else {})
 
-    given = settings_of().driver_offsets or str(MAX_OFFSETS_IN_PROCESS)
-    if not given.isdecimal():
-        raise Refusal(f"{DRIVER_OFFSETS} is {given!r}, and takes a number: a batch of more offsets is read by Spark")
+    choice = engine_choice(folder, wanted)
     _leave_out_of_collections(len(sys.modules))
-    return engine_of(folder, at.broker, at.dsn, configured_registry, before_spark, int(given), at.stager_dsn)
+    return engine_of(folder, at.broker, at.dsn, configured_registry, choice, before_spark, at.stager_dsn)
 
 
 @cache

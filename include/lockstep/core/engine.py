@@ -94,8 +94,8 @@ class LeftToSpark(Exception):  # noqa: N818 - an answer, and nobody's fault
 class Engine(Protocol):
     """A reader of ranges: this process or Spark in the product, plain Python in tests of what surrounds it."""
 
-    def route(self, ranges: Sequence[StreamRange]) -> Route:
-        """Returns the way of a batch with these ranges, and why."""
+    def route(self) -> Route:
+        """Returns the way of the next batch, and why."""
 
     def application(self, work: StageWork) -> Application | None:
         """Returns the coming run's name and addresses on the engine's own pages, or None if it has none."""

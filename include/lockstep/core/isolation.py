@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 READER_ENDED_TWICE = "the reader's process ended, twice, when it read this record alone"
 READER_BUSY_TWICE = "the reader made no progress within record_limits.seconds, twice, when it read this record alone"
+HEADERS_UNREADABLE = "a header's name is no UTF-8, which Kafka's protocol asks for"
 FATAL_REASONS = [READER_ENDED_TWICE, READER_BUSY_TWICE]
+REASONS = (*FATAL_REASONS, HEADERS_UNREADABLE)  # of `_bytes` below zero
 MOST_FATAL = 10  # fatal records of one batch, at most
 
 
@@ -75,14 +77,14 @@ def names_of(records: Sequence[StreamRange]) -> str:
     return ", ".join(f"{item.offsets.topic_partition} offset {item.offsets.from_offset}" for item in sorted(records))
 
 
-def hidden_size(size: int, *, is_busy: bool) -> int:
-    """Returns the `_bytes` of a hidden record: below zero, with its size and the reason why it is hidden."""
-    return ~(size % HEADERS_UNIT + HEADERS_UNIT * is_busy)
+def hidden_size(size: int, reason: str) -> int:
+    """Returns the `_bytes` of a record that is not decoded: below zero, with its size and the reason."""
+    return ~(size % HEADERS_UNIT + HEADERS_UNIT * REASONS.index(reason))
 
 
 def hidden_reason(size: int) -> str:
     """Returns the reason of a reject with such `_bytes`."""
-    return READER_BUSY_TWICE if ~size >= HEADERS_UNIT else READER_ENDED_TWICE
+    return REASONS[~size // HEADERS_UNIT]
 
 
 def trial_seconds(ranges: Sequence[StreamRange], seconds: int) -> int:

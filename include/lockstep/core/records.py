@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# A record with too many headers has their count in its `_bytes`: so many units, and its size. A hidden one, whose `_bytes`
-# are the complement of its size, has one unit if it kept its reader busy.
+# A record with too many headers has their count in its `_bytes`: so many units, and its size. One that is not decoded, whose
+# `_bytes` are the complement of its size, has the place of its reason in units.
 HEADERS_UNIT = 2**32
 LAST_STAMP = 253_402_214_400_000  # in milliseconds: Python's calendar ends with the year 9999
 

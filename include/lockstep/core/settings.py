@@ -21,7 +21,7 @@ KAFKA_OPTIONS, REGISTRY_OPTIONS = "LOCKSTEP_KAFKA_CONFIG", "LOCKSTEP_REGISTRY_CO
 LAKE_CONFIG = "LOCKSTEP_LAKE_CONFIG"
 STAGER_DSN = "LOCKSTEP_STAGER_DSN"
 AIRFLOW_NAME = "LOCKSTEP_AIRFLOW_NAME"
-DRIVER_OFFSETS, REMOTE = "LOCKSTEP_DRIVER_OFFSETS", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
+ENGINE, REMOTE = "LOCKSTEP_ENGINE", "SPARK_REMOTE"  # a remote is sc://HOST:PORT/;PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Settings:
     lake_keep: str = ""
     airflow: str = ""
     spark_remote: str = field(default="", repr=False)
-    driver_offsets: str = ""
+    engine: str = ""
     stores: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -69,7 +69,7 @@ def settings_of(environ: Mapping[str, str] = ENVIRONMENT) -> Settings:
         lake_keep=of("LOCKSTEP_LAKE_KEEP"),
         airflow=of(AIRFLOW_NAME),
         spark_remote=of(REMOTE),
-        driver_offsets=of(DRIVER_OFFSETS),
+        engine=of(ENGINE),
         stores={
             name.removeprefix(STORE_PREFIX): value.strip()
             for name, value in environ.items()

@@ -7,9 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.window import WindowBroker
+from lockstep.core.planning.routes import EngineChoice, Way, needs_spark
 from lockstep.core.settings import REMOTE
 from lockstep.dev import scratch
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.steps.changes.canary import CANARY, LIVE, Side, compare
 from lockstep.steps.context import Context
 from lockstep.steps.requests.rehearse import without_lake
@@ -54,4 +55,5 @@ def compare_batches(
 
 def local_engine(folder: PipelineFolder, at: Context, registry: Registry | None) -> Engine:
     """Returns the engine of a run, on this machine: a Spark elsewhere cannot reach the canary's Postgres."""
-    return engine_of(folder, at.broker, at.dsn, lambda: registry, lambda: os.environ.pop(REMOTE, None))
+    choice = EngineChoice(Way.SPARK if needs_spark(folder) else Way.PROCESS, "a canary")
+    return engine_of(folder, at.broker, at.dsn, lambda: registry, choice, lambda: os.environ.pop(REMOTE, None))

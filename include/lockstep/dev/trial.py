@@ -18,12 +18,12 @@ from lockstep.core.errors import Refusal, quoted
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import topic_tags
-from lockstep.core.planning.routes import needs_spark
+from lockstep.core.planning.routes import EngineChoice, Way, needs_spark
 from lockstep.core.registry import NAME_REGISTRY
 from lockstep.core.settings import REMOTE
 from lockstep.dev import scratch
 from lockstep.dev.records import lines
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_sample import SampleLog, SampleRanges
 from lockstep.steps.context import Context
 from lockstep.steps.requests.rehearse import rehearse, without_lake
@@ -61,7 +61,8 @@ def try_records(
     if not isinstance(folder.pipeline.topic, str):  # the given records are those of one topic
         (first, *_) = (*topic_tags(folder.pipeline.topic), SAMPLE_TOPIC)
         folder = replace(folder, pipeline=replace(folder.pipeline, topic=first))
-    sample = SampleRanges("", KafkaOptions(), folder.pipeline.record_limits, tuple(records), int(time.time() * 1000))
+    limits, stamp = folder.pipeline.record_limits, int(time.time() * 1000)
+    sample = SampleRanges("", KafkaOptions(), limits, given=tuple(records), stamp=stamp)
     engines: list[str] = []
     here = without_lake(folder)
     why = needs_spark(here) or "a record is left to its decoder"
@@ -76,7 +77,8 @@ def try_records(
             engines.append("spark")
             return SparkEngine(here, "", dsn, registry=registry, sample=sample)
 
-        engine = DriverFirst(here, lambda: Driver(here, sample, dsn, registry), spark, max_offsets=len(records))
+        choice = EngineChoice(Way.SPARK if needs_spark(here) else Way.PROCESS, "a trial")
+        engine = ChosenEngine(here, lambda: ProcessReader(here, sample, dsn, registry), spark, choice)
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,16 +13,14 @@ import pyarrow.parquet as pq
 from lockstep.adapters.archive.store import ArchiveStore
 from lockstep.adapters.kafka.reading import moment_of_stamp, stamp_of_moment
 from lockstep.core.errors import Refusal
-from lockstep.core.isolation import hidden_size
 from lockstep.core.offsets import OffsetRange, StreamRange
 from lockstep.core.proof.accounting import Digest
-from lockstep.core.records import BYTES_COLUMNS
 from lockstep.engine.archive_file import messages_in
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
-from lockstep.engine.kafka_raw import cut_large, log_place, raw_records
+from lockstep.engine.kafka_raw import cut_large, hide_records, log_place, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from confluent_kafka import Message
@@ -34,16 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRanges(KafkaRanges):
-    """A reader of ranges that begin in archived files and go on in Kafka. Executors get it by value.
-
-    `hidden` are topics, partitions and offsets. Their records come without their bytes, because they end their reader.
-    Each has True if it keeps it busy.
-    """
+    """A reader of ranges that begin in archived files and go on in Kafka. Executors get it by value."""
 
     pipeline: str = ""
     store: ArchiveStore | None = None
     files: tuple[ArchivedFile, ...] = ()
-    hidden: Mapping[tuple[str, int, int], bool] = field(default_factory=dict)
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
@@ -52,10 +45,6 @@ class ArchivedRanges(KafkaRanges):
 
         Raises `Refusal` for a file that is missing, or not the one that was written. Raises as Kafka's reader does.
         """
-        for batch in self._records(ranges, go_on):
-            yield _without_hidden(batch, self.hidden)
-
-    def _records(self, ranges: Sequence[StreamRange], go_on: Callable[[], None]) -> Iterator[pa.RecordBatch]:
         for item in ranges:
             where, at, until = item.offsets.topic_partition, item.offsets.from_offset, item.offsets.until_offset
             for file in self.files:
@@ -68,6 +57,7 @@ class ArchivedRanges(KafkaRanges):
                     go_on()
                     cut: Cut = {}
                     cut_large(messages, self.limits, cut)
+                    hide_records(messages, self.hidden, cut)
                     yield from raw_records({log_place(item): messages}, [item], cut)
                 at = end
             if at < until:
@@ -134,22 +124,4 @@ def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> Archiv
         pipeline=work.pipeline,
         store=ArchiveStore(archive.place),
         files=work.archived,
-        hidden={(*log_place(item), item.offsets.from_offset): item in work.busy for item in work.hidden},
     )
-
-
-def _without_hidden(batch: pa.RecordBatch, hidden: Mapping[tuple[str, int, int], bool]) -> pa.RecordBatch:
-    """Returns raw records without the bytes of hidden ones."""
-    named = (batch.column(name).to_pylist() for name in ("_topic", "_partition", "_offset"))
-    places: list[tuple[str, int, int]] = list(zip(*named, strict=True))
-    hides = [place in hidden for place in places] if hidden else []
-    if not any(hides):
-        return batch
-    mask, arrays = pa.array(hides), {name: batch.column(name) for name in batch.schema.names}
-    for name in BYTES_COLUMNS:
-        arrays[name] = pc.if_else(mask, pa.nulls(len(hides), arrays[name].type), arrays[name])
-    sizes = zip(places, arrays["_bytes"].to_pylist(), strict=True)
-    arrays["_bytes"] = pa.array(
-        [hidden_size(size, is_busy=hidden[place]) if place in hidden else size for place, size in sizes], pa.int64()
-    )
-    return pa.RecordBatch.from_pydict(arrays, schema=batch.schema)

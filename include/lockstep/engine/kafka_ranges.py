@@ -6,8 +6,8 @@ import gc
 import time
 from bisect import bisect_left
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -22,8 +22,9 @@ from lockstep.adapters.kafka.reading import (
     size_of,
 )
 from lockstep.core.errors import Unreachable
+from lockstep.core.isolation import READER_BUSY_TWICE, READER_ENDED_TWICE
 from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
-from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, is_read, log_place, raw_records
+from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, hide_records, is_read, log_place, raw_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.offsets import StreamRange
-    from lockstep.engine.kafka_raw import Cut, GoOn, Held, Part, Place
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.kafka_raw import Cut, GoOn, Held, Hidden, Part, Place
 
     Waiting = dict[Place, StreamRange]
 
@@ -72,12 +74,20 @@ class KafkaRanges:
     """A broker's address and the options to log in there. Executors get it by value.
 
     A record past the `limits` comes without its bytes. `_bytes` is its true size, and tells too many headers. Without
-    limits, each record comes as it is.
+    limits, each record comes as it is. `hidden` records come without their bytes. Each has its reason.
     """
 
     bootstrap: str
     options: KafkaOptions
     limits: RecordLimits | None = RecordLimits()  # noqa: RUF009 - it is frozen
+    hidden: Hidden = field(default_factory=dict)
+
+    def hiding(self, work: StageWork) -> Self:
+        """Returns the reader without the bytes of the records that the work hides."""
+        if not work.hidden:
+            return self
+        reasons = {item: READER_BUSY_TWICE if item in work.busy else READER_ENDED_TWICE for item in work.hidden}
+        return replace(self, hidden={(*log_place(at), at.offsets.from_offset): why for at, why in reasons.items()})
 
     def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
         """Yields every committed record of the ranges as raw records, one stream after another."""
@@ -149,6 +159,7 @@ class KafkaRanges:
             messages = [each for place, each in enumerate(all_) if place not in errors] if errors else all_
             wanted = messages[: bisect_left(messages, until, key=Message.offset)]
             cut_large(wanted, self.limits, cut)
+            hide_records(wanted, self.hidden, cut)
             held[at] += wanted
             taken += wanted
             if any(is_past(all_[n], until) for n in errors) or any(is_past(each, until - 1) for each in messages[-1:]):

@@ -1,4 +1,4 @@
-"""Turns Kafka's messages into raw records as Arrow, with their coordinates, as Spark's source gives them."""
+"""Turns Kafka's messages into raw records as Arrow, with their coordinates."""
 
 from __future__ import annotations
 
@@ -12,39 +12,71 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
 from lockstep.adapters.kafka.reading import headers_of_all, is_past, record_headers, size_of
+from lockstep.core.errors import UnreadableHeaders
+from lockstep.core.isolation import HEADERS_UNREADABLE, hidden_size
 from lockstep.core.records import HEADERS_UNIT, LAST_STAMP
 from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.formats.rows import headers_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.limits import RecordLimits
 
     Place = tuple[str, int]  # topic and partition
     Held = dict[Place, list[Message]]
-    Cut = dict[tuple[str, int, int], int]
+    RecordPlace = tuple[str, int, int]  # topic, partition and offset
+    Cut = dict[RecordPlace, int]
+    Hidden = Mapping[RecordPlace, str]  # with the reason
     GoOn = Callable[[], None]
     Part = tuple[Held, Sequence[StreamRange], Cut]
 
 
 def cut_large(messages: Sequence[Message], limits: RecordLimits | None, cut: Cut) -> None:
-    """Removes the bytes of records past the limits, at once: the next may have as many. Adds their sizes to `cut`."""
-    # Headers are looked at where there are any; lengths alone cost next to nothing.
-    if limits is None or (
-        max(map(len, messages), default=0) <= (most := limits.bytes) // 2
-        and max(map(len, filter(None, map(Message.key, messages))), default=0) <= most // 2
-        and not any(headers_of_all(messages))
-    ):
+    """Removes the bytes of records past the limits, at once: the next may have as many. Adds their sizes to `cut`.
+
+    A record whose headers cannot be read comes without them. It is in `cut`, too.
+    """
+    if limits is None or not _may_exceed(messages, limits):
         return
     for message in messages:
-        size, headers = size_of(message), len(record_headers(message) or ())
+        try:
+            size, headers = size_of(message), len(record_headers(message) or ())
+        except UnreadableHeaders:
+            message.set_headers([])
+            size, headers = size_of(message), 0
+            cut[record_place(message)] = hidden_size(size, HEADERS_UNREADABLE)
         if headers > limits.headers:
             size += headers * HEADERS_UNIT
-        if size > most:
-            cut[message.topic(), message.partition(), message.offset()] = size
+        if size > limits.bytes:
+            cut.setdefault(record_place(message), size)
             without_bytes(message)
+
+
+def _may_exceed(messages: Sequence[Message], limits: RecordLimits) -> bool:
+    """Returns False for records without headers that are all small. Their lengths alone cost next to nothing."""
+    try:
+        return (
+            max(map(len, messages), default=0) > limits.bytes // 2
+            or max(map(len, filter(None, map(Message.key, messages))), default=0) > limits.bytes // 2
+            or any(headers_of_all(messages))
+        )
+    except UnreadableHeaders:
+        return True
+
+
+def hide_records(messages: Sequence[Message], hidden: Hidden, cut: Cut) -> None:
+    """Removes the bytes of records that end their reader or keep it busy. Adds their sizes to `cut`."""
+    for message in messages if hidden else ():
+        if (reason := hidden.get(place := record_place(message))) is not None:
+            cut[place] = hidden_size(cut.get(place, size_of(message)), reason)
+            without_bytes(message)
+
+
+def record_place(message: Message) -> RecordPlace:
+    """Returns the topic, partition and offset of a record."""
+    return message.topic(), message.partition(), message.offset()
 
 
 def without_bytes(message: Message) -> None:
@@ -84,7 +116,7 @@ def by_partition(messages: Sequence[Message], topic: str | None) -> Iterable[tup
 
 
 def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator[pa.RecordBatch]:
-    """Yields the held records of these ranges, one range after another, with coordinates as in Spark's source."""
+    """Yields the held records of these ranges, one range after another, with their coordinates."""
     parts = [(item, held[log_place(item)]) for item in ranges]
     messages = list(chain.from_iterable(part for _, part in parts))
     if not messages:
@@ -98,8 +130,9 @@ def raw_records(held: Held, ranges: Sequence[StreamRange], cut: Cut) -> Iterator
     sizes = pc.add(*lengths)
     if cut:
         known = sizes.to_pylist()
-        places = ((message.topic(), message.partition(), message.offset()) for message in messages)
-        sizes = pa.array([cut.get(place, size) for place, size in zip(places, known, strict=True)], pa.int64())
+        sizes = pa.array(
+            [cut.get(at, size) for at, size in zip(map(record_place, messages), known, strict=True)], pa.int64()
+        )
     arrays = {
         "_stream": np.repeat([item.stream_id for item, _ in parts], each),
         "_offset": np.fromiter(map(Message.offset, messages), np.int64, rows),

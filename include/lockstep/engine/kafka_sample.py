@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
 from lockstep.adapters.kafka.broker import Broker
-from lockstep.adapters.kafka.reading import MILLISECOND, SINCE, size_of
-from lockstep.core.isolation import hidden_size
+from lockstep.adapters.kafka.reading import MILLISECOND, SINCE
 from lockstep.core.offsets import Bounds, TopicView
 from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
-from lockstep.engine.kafka_raw import cut_large, log_place, raw_records, without_bytes
+from lockstep.engine.kafka_raw import cut_large, hide_records, log_place, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from lockstep.core.changes.tried import Record
     from lockstep.core.offsets import StreamRange
-    from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_raw import Cut
 
 SAMPLE_PARTITION = 0
@@ -45,17 +43,11 @@ class SampleLog(Broker):
 class SampleRanges(KafkaRanges):
     """A reader of given records. It gives them as a reader of Kafka would. Executors get them by value.
 
-    `stamp` is the time, in milliseconds, of records that have none. `hidden` are the offsets of records that come without
-    their bytes, because they end their reader. Each has True if it keeps it busy.
+    `stamp` is the time, in milliseconds, of records that have none.
     """
 
     given: tuple[Record, ...] = ()
     stamp: int = 0
-    hidden: Mapping[int, bool] = field(default_factory=dict)
-
-    def hiding(self, work: StageWork) -> SampleRanges:
-        """Returns the reader without the bytes of the records that the work hides."""
-        return replace(self, hidden={item.offsets.from_offset: item in work.busy for item in work.hidden})
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
@@ -68,12 +60,7 @@ class SampleRanges(KafkaRanges):
                 cut: Cut = {}
                 messages = [self._message(item.offsets.topic_partition.topic, offset) for offset in range(begin, end)]
                 cut_large(messages, self.limits, cut)
-                for message in messages:
-                    if message.offset() in self.hidden:
-                        place = (message.topic(), SAMPLE_PARTITION, message.offset())
-                        size = cut.get(place, size_of(message))
-                        cut[place] = hidden_size(size, is_busy=self.hidden[message.offset()])
-                        without_bytes(message)
+                hide_records(messages, self.hidden, cut)
                 yield from raw_records({log_place(item): messages}, [item], cut)
 
     def _message(self, topic: str, offset: int) -> Message:

@@ -16,6 +16,7 @@ CLOCKS = {"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimesta
 ANALYSED, PHYSICAL = "Analyzed Logical Plan", "Physical Plan"
 _NODE = re.compile(r"([ :+]*-? ?)(.*)")
 _KIND = re.compile(r"(?:\*\(\d+\) )?\W*(\w*)")
+KAFKA = "kafka"  # the first word of our source's name
 CUTS = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample"}
 
 
@@ -60,7 +61,7 @@ def cuts(frame: DataFrame) -> str | None:
 
 def reads(frame: DataFrame) -> int:
     """Counts the plan's reads from Kafka: a transform may use its records twice."""
-    return sum("KafkaRelation" in line.text for line in _lines(_plan(frame, ANALYSED)))
+    return sum(line.kind == "RelationV2" and f"] {KAFKA} " in line.text for line in _lines(_plan(frame, ANALYSED)))
 
 
 def _plan(frame: Any, section: str) -> str:

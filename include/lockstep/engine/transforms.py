@@ -100,11 +100,14 @@ class Transforms:
         return tuple(self._column(name, type_) for name, type_ in types if name not in RESERVED)
 
     @property
+    def given_columns(self) -> tuple[tuple[str, str], ...]:
+        """Returns the columns of a transform's input with their types."""
+        return (*GIVEN_COLUMNS, *((column.name, column.type) for column in self._folder.pipeline.staged_columns))
+
+    @property
     def given(self) -> str:
         """Returns the schema of a transform's input."""
-        declared = [f"`{column.name}` {column.type}" for column in self._folder.pipeline.staged_columns]
-        own = [f"{name} {type_}" for name, type_ in GIVEN_COLUMNS]
-        return ", ".join([*own, *declared])
+        return ", ".join(f"`{name}` {type_}" for name, type_ in self.given_columns)
 
     def on_nothing(self, target: Target, spark: SparkSession) -> DataFrame:
         """Returns the output of the target's function for an empty frame."""

@@ -72,7 +72,7 @@ class RecordDecoder:
         def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
             places, columns = np.array([], np.int64), None
             if judging.by_columns:
-                places, columns = judging.by_columns(batch.column("_value"))
+                places, columns = judging.by_columns(_decodable(batch))
             is_left = np.ones(batch.num_rows, np.bool_)
             is_left[places] = False
             rest = np.flatnonzero(is_left)
@@ -156,6 +156,13 @@ class RecordDecoder:
         both = {name: pa.concat_arrays([taken[name], its]) for name, its in found.items()}
         order = pa.array(np.argsort(np.concatenate([places, rest])))
         return {name: its.take(order) for name, its in both.items()}
+
+
+def _decodable(batch: pa.RecordBatch) -> pa.Array:
+    """Returns the values, without those of records that are rejects before they are decoded."""
+    values, sizes = batch.column("_value"), batch.column("_bytes")
+    least = pc.min(sizes).as_py()
+    return values if least is None or least >= 0 else pc.if_else(pc.less(sizes, 0), None, values)
 
 
 def _of_rejects(array: pa.Array, reasons: pa.Array) -> pa.Array:

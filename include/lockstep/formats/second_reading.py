@@ -35,8 +35,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RereadRecord(NamedTuple):
     """One record as Kafka has it. `stamp` is in milliseconds, below 0 if there is none.
 
-    A record that is `withheld` comes without its bytes. It is too large, or killed its reader, and is a reject. One that
-    `is_open` comes without them, too: this reader cannot read its headers, and Spark can.
+    A record that is `withheld` comes without its bytes and is a reject. It is too large, killed its reader, or has a header
+    that cannot be read.
     """
 
     partition: int
@@ -47,7 +47,6 @@ class RereadRecord(NamedTuple):
     stamp: int
     withheld: bool = False
     topic: str = ""
-    is_open: bool = False
 
     def without_bytes(self) -> RereadRecord:
         """Returns the record without its bytes, so that nobody decodes it."""
@@ -116,8 +115,8 @@ class SecondReading:
 
     def _judged(self, record: RereadRecord) -> tuple[str, dict[str, Any], tuple[str, ...]]:
         names = tuple(column.name for column in self.columns)
-        if record.withheld or record.is_open:
-            return (REJECTED, {}, ()) if record.withheld else (UNKNOWN, {}, names)
+        if record.withheld:
+            return REJECTED, {}, ()
         try:
             outcome = self._judge(record.key, record.value, headers_json(record.headers))
             if not (outcome.reason or outcome.filtered or outcome.deleted):

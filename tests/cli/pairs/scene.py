@@ -13,8 +13,9 @@ import pyarrow.dataset as ds
 
 from cli.pairs.kinds import Kind, Record, as_rows
 from feed.sending import read_topic
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
+from support.engines import IN_PROCESS
 from support.fakes.plain_engine import PlainEngine
 from support.scenes.drill import ask
 
@@ -60,14 +61,14 @@ class Pair:
         """Returns the product's own reader. Records that it leaves to Spark, and code, are left to a plain reader."""
         code = code or self.code
 
-        def driver() -> Driver:
+        def driver() -> ProcessReader:
             reader = KafkaRanges(at.broker.bootstrap, at.broker.options, folder.pipeline.record_limits)
-            return Driver(folder, reader, at.dsn)
+            return ProcessReader(folder, reader, at.dsn)
 
         def plain() -> PlainEngine:
             return PlainEngine(folder, self.kafka, at.dsn, code)
 
-        return DriverFirst(folder, driver, plain) if code is unchanged else plain()
+        return ChosenEngine(folder, driver, plain, IN_PROCESS) if code is unchanged else plain()
 
     def say(self, *arguments: str) -> Said:
         """Types a command that must succeed."""

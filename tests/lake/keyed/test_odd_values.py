@@ -20,10 +20,11 @@ from lockstep.core.lake.iceberg import Iceberg
 from lockstep.core.pipeline.columns import parse_columns
 from lockstep.core.pipeline.targets import Upsert
 from lockstep.core.staging import AttemptId
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.ledger.quoting import table_name
 from lockstep.steps.proof.verify import verify
 from lockstep.targets.lake.keyed import make_keyed_copy, on_copy, rows_of_copy
+from support.engines import IN_PROCESS
 
 KEY = tuple("abcdefghij")
 NAMED = (
@@ -79,7 +80,7 @@ class InOdd(InKeyed):
 
     @property
     def engine(self) -> Any:
-        return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None)
+        return engine_of(self.folder, self.at.broker, self.at.dsn, lambda: None, IN_PROCESS)
 
     def produce(self, count: int) -> None:
         """Sends nothing: `send` does."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from lockstep.core.engine import Sink
     from lockstep.core.figures import Application, Figures
-    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import StageWork
@@ -85,7 +84,7 @@ class PlainEngine:
         self.dsn = dsn
         self.cancelled = False
 
-    def route(self, _ranges: Sequence[StreamRange]) -> Route:
+    def route(self) -> Route:
         return Route(Way.PROCESS, "a reader of the tests")
 
     def application(self, _work: StageWork) -> Application | None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from lockstep.adapters.folders import load
 from lockstep.core.planning.decisions import Caller
-from lockstep.engine.driver_first import engine_of
+from lockstep.engine.chosen import engine_of
 from lockstep.steps.batch.run import run
 from lockstep.steps.changes.retire import retire
 from lockstep.steps.proof.verify import verify
+from support.engines import IN_PROCESS
 from support.scenes.here import ME, Here
 from support.scenes.odd_logs import admin, until
 from support.servers.servers import make_topic
@@ -54,7 +55,7 @@ class Several:
 
     def run(self):
         folder, at = load("drill"), self.here.at
-        return run(at, engine_of(folder, at.broker, at.dsn, lambda: None), folder, Caller("me"))
+        return run(at, engine_of(folder, at.broker, at.dsn, lambda: None, IN_PROCESS), folder, Caller("me"))
 
     def drain(self):
         while (report := self.run()).went_on:

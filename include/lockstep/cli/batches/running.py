@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CallKeyOption = Annotated[str | None, typer.Option(help="Makes the call repeatable: one key is one batch.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Resume a batch although its holder seems alive.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Try a batch again that failed three times by data or code.")]
+EngineOption = Annotated[str | None, typer.Option(help="What reads: spark, or process, which is this one.")]
 STEPS_SHOWN = ("plan", "stage", "validate", "commit")
 
 
@@ -37,6 +38,7 @@ def run_command(
     wait: Annotated[float, typer.Option(help="Seconds to wait while somebody else holds the batch.", min=0)] = 60,
     take_over: TakeOver = False,
     retry: Retry = False,
+    engine: EngineOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan, stage, validate, commit and announce, without Airflow. Then send what feeds have and their topics have not."""
@@ -48,16 +50,20 @@ def run_command(
 
     folder, at = load(name), open_context()
     known = known_partitions(at.conn, folder.pipeline)
-    engine = engine_for(folder, at)
+    reader = engine_for(folder, at, engine)
     caller = Caller(this_owner(), key, take_over, retry)
     again = shlex.join(
-        ["lockstep", "run", name, *(["--key", key] if key else []), *(["--until-idle"] if until_idle else [])]
+        [
+            *("lockstep", "run", name, *(["--key", key] if key else [])),
+            *(["--until-idle"] if until_idle else []),
+            *(["--engine", engine] if engine else []),
+        ]
     )
-    with shown_progress(again=again, cancel=engine.cancel, counter=counter_of(at, folder)) as say:
+    with shown_progress(again=again, cancel=reader.cancel, counter=counter_of(at, folder)) as say:
         if until_idle:
-            reports = list(steps.until_idle(at, engine, folder, caller, wait, say))
+            reports = list(steps.until_idle(at, reader, folder, caller, wait, say))
         else:
-            reports = [steps.run(at, engine, folder, caller, say)]
+            reports = [steps.run(at, reader, folder, caller, say)]
         relays = relay_behind(at, folder.pipeline, this_owner(), say)
     last = reports[-1]
     document = report_document(last)
@@ -70,6 +76,7 @@ def run_command(
             **_changes_of_all(last, worked),
             **windows_of_run(reports),
         }
+    document["engine"] = reader.route().way
     document |= {"sent": relays.sent} if topics_of(folder.pipeline.targets) else {}
     document["warnings"] = warn(at.conn, at.broker, folder.pipeline, known, datetime.now(UTC)) + relays.warnings
     finish(last.decision, document, as_json=as_json)

@@ -13,10 +13,11 @@ from lockstep.cli.options import OneName
 from lockstep.cli.output import AsJson, say, show
 from lockstep.cli.pipelines.differing import differences_of
 from lockstep.cli.pipelines.sharing import conflicts_of, definitions_on_disk
+from lockstep.context.systems import engine_choice
 from lockstep.core.capture.debezium import without_mark
 from lockstep.core.errors import BadData, BadDefinition
 from lockstep.core.pipeline.determinism import doubts, unseen
-from lockstep.core.planning.routes import usual_route
+from lockstep.core.planning.routes import route
 from lockstep.core.settings import REMOTE
 from lockstep.steps.inspect.lines import route_lines
 
@@ -41,7 +42,7 @@ class _LookedAt:
     @property
     def route(self) -> dict[str, str] | None:
         """Returns the way of the pipeline's batches as JSON, or None if the definition has faults."""
-        return usual_route(self.folder).document() if self.folder else None
+        return route(self.folder, engine_choice(self.folder)).document() if self.folder else None
 
 
 def check_command(name: OneName = None, as_json: AsJson = False) -> None:

@@ -87,9 +87,9 @@ __all__ = [
 ADDED: dict[str, Any] = dict.fromkeys(("rest", "subject", "transform", "envelope", "store", "reject_retention"))
 ADDED |= {**dict.fromkeys(("alarm", "archive", "feed", "to", "event_time")), "record_limits": RecordLimits().document()}
 ADDED |= {"units": {}, "placeholder": PLACEHOLDER, "wire": None, "order": BY_LOG, "on_truncate": "refuse"}
-ADDED |= {"read": "auto", "strict": False, "nondeterministic": False, "registry": False, "validate": False}
+ADDED |= {"engine": None, "strict": False, "nondeterministic": False, "registry": False, "validate": False}
 ADDED |= {"on_violation": REFUSE, "shared_with": ()}
-READ = ("auto", BY_SPARK := "spark")
+ENGINES = ("spark", "process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class Pipeline(OfTopics):
     A batch is refused if more than 100 of its records are rejects, and more than `max_reject_share`. `on_violation` says
     what becomes of rows that break a critical expectation: `refuse` the batch, or `quarantine` them as rejects.
     `reject_retention` is how many days a reject keeps its bytes. Without it, they stay for good. `check` reports a
-    transform whose rows depend on anything but its records, unless `nondeterministic` allows it. `read` is `auto`. With
-    `spark`, Spark reads batches of any size. `archive` says where raw records go before retention deletes them.
+    transform whose rows depend on anything but its records, unless `nondeterministic` allows it. `engine` is `spark`
+    or `process`, the calling one. LOCKSTEP_ENGINE is asked without it. `archive` keeps raw records past retention.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Pipeline(OfTopics):
     record_limits: RecordLimits = field(default_factory=RecordLimits)
     reject_retention: int | None = None
     alarm: str | None = None
-    read: str = "auto"
+    engine: str | None = None
     event_time: EventTime | None = None
     archive: Archive | None = None
 
@@ -161,8 +161,8 @@ class Pipeline(OfTopics):
         if self.on_violation not in ON_VIOLATION:
             raise BadDefinition(f"on_violation is {self.on_violation!r}: it must be {' or '.join(ON_VIOLATION)}")
         refuse_bad_days(self.reject_retention)
-        if self.read not in READ:
-            raise BadDefinition(f"read is {self.read!r}: it must be {' or '.join(READ)}")
+        if self.engine is not None and self.engine not in ENGINES:
+            raise BadDefinition(f"engine is {self.engine!r}: it must be {' or '.join(ENGINES)}")
         if self.alarm is not None:
             duration_of(self.alarm, "alarm")
         start_of(self.start)

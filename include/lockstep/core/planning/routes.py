@@ -1,4 +1,4 @@
-"""Decides the way of a batch's records to their rows, from the definition and the size, and gives the reason."""
+"""Decides which engine reads a batch, Spark or this process, and gives the reason."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lockstep.core.capture.debezium import Debezium
+from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.formats.registered import Protobuf
-from lockstep.core.pipeline.definition import BY_SPARK
 from lockstep.core.pipeline.formats import Custom
-from lockstep.core.pipeline.guarantees import commit_unit
-from lockstep.core.states import CommitUnit
+from lockstep.core.settings import ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.retention.archive import ArchivedFile
 
-# For a batch with more of them, Spark's parallel tasks are faster than one process.
-MAX_OFFSETS_IN_PROCESS = 20_000
-MAX_COMMITS_IN_PROCESS = 64  # ranges that are committed one by one
+PYSPARK_MISSING = "PySpark is not installed"
+INSTALL_SPARK = "pip install 'lockstep-kafka[spark]'"
 
 
 class Way(StrEnum):
-    """The ways of a batch's records."""
+    """The engines of a batch. Both read, decode and write by the same functions."""
 
-    PROCESS = "process"  # this process reads and decodes
-    TASKS = (
-        "tasks"  # tasks of Spark do the same, or judge each record in Python; they leave the others to Spark's decoder
-    )
-    SPARK = "spark"  # Spark's source reads, and Spark or its Python decodes
+    SPARK = "spark"  # in its tasks
+    PROCESS = "process"  # in this process
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """The engine of a pipeline's batches, with the reason."""
+
+    way: Way
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way of one batch, with the reason."""
+    """The engine of one batch, with the reason."""
 
     way: Way
     because: str
@@ -56,56 +58,57 @@ class Route:
         return {"way": self.way, "because": self.because}
 
 
-def route(
-    folder: PipelineFolder,
-    ranges: Sequence[StreamRange],
-    max_offsets: int = MAX_OFFSETS_IN_PROCESS,
-    *,
-    left: bool = False,
-    died: bool = False,
-) -> Route:
-    """Returns the way of a batch with these ranges.
+def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: str, has_spark: bool) -> EngineChoice:
+    """Returns the engine of a pipeline: the command's, or else the definition's, the environment's, Spark.
 
-    `left` says that this process has met a record that it cannot read, or that kept its decoder busy. `died` says that a
-    record has killed its reader.
+    Without PySpark it is this process. Raises `Refusal` for an engine that does not exist, is not installed, or cannot
+    make the pipeline's rows.
     """
-    has_died = "a reader of this batch has died, and Spark's source finds the record" if died else None
-    if reason := needs_spark(folder) or has_died:
-        return Route(Way.SPARK, reason)
-    if left:
-        return Route(Way.TASKS, "a record of this run cannot be read or decoded by this process")
-    offsets = sum(item.offsets.span for item in ranges)
-    if is_for_tasks(folder.pipeline):  # a record that ends its reader ends a task's, and not this process
-        return Route(Way.TASKS, f"tasks read, decode and stage {type(folder.pipeline.format).__name__} in one pass")
-    if offsets > max_offsets:
-        return Route(Way.TASKS, f"{offsets:,} offsets, more than the {max_offsets:,} that one process reads")
-    commits = len(ranges) if commit_unit(folder.pipeline.guarantee) == CommitUnit.STREAM else 0
-    if commits > MAX_COMMITS_IN_PROCESS:
-        return Route(Way.TASKS, f"{commits} ranges that commit one by one, more than {MAX_COMMITS_IN_PROCESS}")
-    return Route(Way.PROCESS, f"{offsets:,} offsets, no more than the {max_offsets:,} that one process reads")
+    name, where = next(
+        (value, where)
+        for value, where in (
+            (wanted, "--engine"),
+            (folder.pipeline.engine, "the definition's engine"),
+            (environment, ENGINE),
+            (Way.SPARK if has_spark else Way.PROCESS, "the default" if has_spark else PYSPARK_MISSING),
+        )
+        if value
+    )
+    if name not in list(Way):
+        raise Refusal(
+            f"{where} is {name!r}: it must be {' or '.join(Way)}", next_command=f"unset it, or set {Way.SPARK}"
+        )
+    way, why = Way(name), needs_spark(folder)
+    if not has_spark and (way is Way.SPARK or why):
+        reason = why or f"{where} is {name}"
+        raise Refusal(f"{folder.pipeline.name}: {reason}, and {PYSPARK_MISSING}", next_command=INSTALL_SPARK)
+    if way is Way.PROCESS and why:
+        if where != ENGINE:
+            raise BadDefinition(
+                f"{folder.pipeline.name}: {where} is {name}, and {why}: only Spark can do that",
+                next_command=f"take {where} away, or set it to {Way.SPARK}",
+            )
+        way = Way.SPARK
+    return EngineChoice(way, where if where in ("the default", PYSPARK_MISSING) else f"{where} is {name}")
 
 
-def usual_route(folder: PipelineFolder) -> Route:
-    """Returns the way of small batches, as far as the definition alone decides it."""
-    small = route(folder, [])
-    if small.way is not Way.PROCESS:
-        return small
-    reason = f"batches of up to {MAX_OFFSETS_IN_PROCESS:,} offsets; Spark's tasks read larger ones"
-    return Route(small.way, reason)
+def route(folder: PipelineFolder, choice: EngineChoice, *, left: bool = False) -> Route:
+    """Returns the way of a batch. `left` says that a record has kept the decoder of this process busy."""
+    if choice.way is Way.PROCESS and not left:
+        return Route(Way.PROCESS, f"{choice.because}; this process reads, decodes and writes")
+    because = "a record keeps the decoder of this process busy" if left else choice.because
+    return Route(Way.SPARK, f"{because}; {needs_spark(folder) or 'tasks read, decode and write in one pass'}")
 
 
 def needs_spark(folder: PipelineFolder) -> str | None:
-    """Returns why Spark's source must read every record, or None if tasks or this process may read them."""
-    pipeline = folder.pipeline
-    if pipeline.read == BY_SPARK:
-        return 'the definition asks for it: read="spark"'
+    """Returns why Spark must make the rows, or None if a process without it can."""
     if folder.transforms:
         return "a transform makes the rows"
-    if len(pipeline.targets) > 1 and not folder.fans_out:
-        return f"{len(pipeline.targets)} targets take the rows of one read"
+    if len(folder.pipeline.targets) > 1 and not folder.fans_out:
+        return f"{len(folder.pipeline.targets)} targets take the rows of one read"
     return None
 
 
-def is_for_tasks(pipeline: Pipeline) -> bool:
-    """Returns True for a format that only tasks decode. A record that ends its reader then ends a task's process."""
+def keeps_ranges_whole(pipeline: Pipeline) -> bool:
+    """Returns True for a format whose records may end their reader. A range is then no task's in pieces."""
     return isinstance(pipeline.format, Debezium | Protobuf | Custom)

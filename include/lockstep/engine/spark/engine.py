@@ -11,13 +11,13 @@ from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.core.errors import ReaderDied, Superseded
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.guarantees import commit_unit
-from lockstep.core.planning.routes import Route, Way, route
+from lockstep.core.planning.routes import EngineChoice, Route, Way, route
 from lockstep.core.planning.tasks import A_COMMIT, tasks_for
 from lockstep.core.staging import Run
 from lockstep.core.states import CommitUnit
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.part_reader import PartReader, reader_of
 from lockstep.engine.plans import reads, unrepeatable
-from lockstep.engine.reading import reader_of
 from lockstep.engine.sinks.range_writer import RangeWriter
 from lockstep.engine.sinks.tally import lines_of
 from lockstep.engine.sinks.task_writer import deleting, writer_of
@@ -29,11 +29,11 @@ from lockstep.engine.spark.isolation import in_trial, isolating, newest_task, tr
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
 from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
-from lockstep.engine.spark.rows import in_spark, taken_in, typed, with_bytes
+from lockstep.engine.spark.rows import in_spark, typed
 from lockstep.engine.spark.session import session
-from lockstep.engine.spark.source import records_given, records_of
+from lockstep.engine.spark.source import frame_of
 from lockstep.engine.transforms import TRANSFORM_NAME, Transforms
-from lockstep.formats import decoded
+from lockstep.formats import decoder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,16 +67,15 @@ class SparkEngine:
         sample: SampleRanges | None = None,
         stager_dsn: str | None = None,
     ) -> None:
-        self._folder, self._registry, self._sample = folder, registry, sample
+        self._folder, self._registry = folder, registry
         self._dsn, self._stager_dsn = dsn, stager_dsn
-        self._kafka, self._kafka_options = kafka, kafka_options.for_java() if kafka_options else {}
         self._reader = sample or KafkaRanges(kafka, kafka_options or KafkaOptions(), folder.pipeline.record_limits)
         self._group, self._cancelled = "", False
         self._transforms = Transforms(folder)
 
-    def route(self, ranges: Sequence[StreamRange], *, died: bool = False) -> Route:
-        """Returns the way of a batch with these ranges. It leads through Spark, whatever their size."""
-        return route(self._folder, ranges, max_offsets=0, died=died)
+    def route(self) -> Route:
+        """Returns the way of a batch, which leads through Spark, with the reason."""
+        return route(self._folder, EngineChoice(Way.SPARK, "no other was asked for"))
 
     def application(self, _work: StageWork) -> Application | None:
         """Returns the run's name and addresses on Spark's own pages."""
@@ -122,33 +121,20 @@ class SparkEngine:
 
         def written(work: StageWork) -> tuple[Any, ...]:
             spark_short.require_way(writer, self._where, is_their_own=bool(self._stager_dsn))
-            commits, is_long = isinstance(writer, RangeWriter), self._is_long(work)
-            may_cut = writer.may_cut and not is_long and not work.archived  # each piece would read the whole file
-            tasks = self._tasks(work, A_COMMIT if commits else 0, may_cut=may_cut)
-            if is_long:
-                return self._through_source(work, tasks, writer)
-            parts, read = even_parts(work.ranges, tasks, may_cut=may_cut), self._reading(work).records
-            return spark_short.written(parts, self._folder, read, writer, self._registry)
+            if self._folder.decodes_to_rows:
+                # A part of a range may hold the record that ends its reader, and each part would read an archived file.
+                may_cut = writer.may_cut and work.after_task is None and not work.archived
+                return spark_short.written(self._reader_of(work, writer, may_cut=may_cut), writer, self._where)
+            return self._staged(work, writer) if isinstance(writer, Writer) else self._committed(work, writer)
 
         return self._done(work, written)
-
-    def _through_source(self, work: StageWork, tasks: int, writer: TaskWriter) -> tuple[Any, ...]:
-        """Writes records that Spark's own source reads."""
-        if isinstance(writer, Writer):
-            return self._staged(work, writer, tasks)
-        works = [replace(work, ranges=part) for part in groups(work.ranges, tasks)]
-        frames = [self._committed(each, replace(writer, from_offsets=each.from_offsets)) for each in works]
-        return writer.reports(collected(frames, self._where), len(works), self._where)
-
-    def _is_long(self, work: StageWork) -> bool:
-        return self.route(work.ranges, died=work.after_task is not None).way is Way.SPARK
 
     def _death(self, work: StageWork) -> ReaderDied | None:
         """Returns the death of a task that reads and decodes these records. Keeps no rows."""
 
         def tried() -> None:
             folder = in_trial(self._folder, work)
-            trial(self._decoded(work, self._tasks(work), folder), folder, Transforms(folder), work)
+            trial(self._reader_of(work, folder=folder), folder, Transforms(folder), work)
 
         try:
             self._asked(work, tried)
@@ -156,25 +142,32 @@ class SparkEngine:
             return died
         return None
 
-    def _tasks(self, work: StageWork, per_range: int = 0, *, may_cut: bool = False) -> int:
-        return tasks_for([item.offsets.span + per_range for item in work.ranges], jobs().slots, may_cut=may_cut)
+    def _reader_of(
+        self,
+        work: StageWork,
+        writer: TaskWriter | None = None,
+        *,
+        may_cut: bool = False,
+        folder: PipelineFolder | None = None,
+    ) -> PartReader:
+        """Returns the reader of the work, with as many parts as tasks run side by side."""
+        commit = A_COMMIT if isinstance(writer, RangeWriter) else 0
+        tasks = tasks_for([item.offsets.span + commit for item in work.ranges], jobs().slots, may_cut=may_cut)
+        return self._parts_reader(work, even_parts(work.ranges, tasks, may_cut=may_cut), folder)
 
-    def _decoded(self, work: StageWork, tasks: int | None = None, folder: PipelineFolder | None = None) -> DataFrame:
-        """Returns the records, read by Spark's source and decoded. Ranges that begin in archived files have our reader."""
-        if self._sample is not None:
-            return self._formed(records_given(work, self._sample.hiding(work).records), folder)
-        if work.archived:
-            return self._formed(records_given(work, self._reading(work).records), folder)
-        pipeline = self._folder.pipeline
-        named = pipeline.envelope is not None and pipeline.envelope.topic is not None
-        raw = records_of(work, self._kafka, self._kafka_options, pipeline.record_limits, names_topic=named)
-        return self._formed(raw.coalesce(tasks) if tasks else raw, folder)
+    def _parts_reader(
+        self, work: StageWork, parts: Sequence[tuple[StreamRange, ...]], folder: PipelineFolder | None = None
+    ) -> PartReader:
+        folder = folder or self._folder
+        reader = reader_of(work, self._reader, folder.pipeline.archive)
+        # A transform is given the keys and headers of all records.
+        keeps_bytes = folder.quarantines or not folder.decodes_to_rows
+        return PartReader(reader.records, tuple(parts), decoder_of(folder, self._registry, keeps_bytes=keeps_bytes))
 
-    def _reading(self, work: StageWork) -> KafkaRanges:
-        return reader_of(work, self._reader, self._folder.pipeline.archive)
-
-    def _formed(self, raw: DataFrame, folder: PipelineFolder | None = None) -> DataFrame:
-        return decoded(raw, folder or self._folder, self._registry)
+    def _given(self, reader: PartReader, writer: TaskWriter) -> DataFrame:
+        """Returns the transform's input. The writer's intake counts the records, and keeps rejects and deletions."""
+        read, topic = partial(reader.given, writer.intake), str(self._folder.pipeline.topic)
+        return frame_of(session(), len(reader.parts), read, self._transforms.given_columns, topic)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
         """Runs `do`, without the records that are proved to kill their reader."""
@@ -204,26 +197,28 @@ class SparkEngine:
         if self._group:
             jobs().cancel(self._group)
 
-    def _staged(self, work: StageWork, writer: Writer, slots: int) -> tuple[ManifestLine, ...]:
-        records = self._decoded(work, slots)
-        if self._folder.decodes_to_rows:
-            staged = with_bytes(records, self._folder).mapInArrow(writer.whole, in_spark(writer.schema))
-            return lines_of(staged, writer.targets)
-        accepted = taken_in(records, self._folder, writer.intake)
-        source = partial(source_lines, staging_dsn(self._dsn, work.stager), work, slots)
-        outs = [self._transforms.applied(target, accepted, work.run) for target in self._folder.pipeline.targets]
+    def _staged(self, work: StageWork, writer: Writer) -> tuple[ManifestLine, ...]:
+        """Stages what transforms make of the records."""
+        reader = self._reader_of(work, writer)
+        given = self._given(reader, writer)
+        source = partial(source_lines, staging_dsn(self._dsn, work.stager), work, len(reader.parts))
+        outs = [self._transforms.applied(target, given, work.run) for target in self._folder.pipeline.targets]
         if sum(map(reads, outs)) == 1:
             lines = lines_of(typed(outs[0], work.columns).mapInArrow(writer.outlet, in_spark(writer.schema)))
             return kept_lines(source(), lines)
-        return read_once(accepted, outs, writer, work, source, deleting(self._folder.pipeline))
+        return read_once(given, outs, writer, work, source, deleting(self._folder.pipeline))
 
-    def _committed(self, work: StageWork, writer: RangeWriter) -> DataFrame:
-        """Returns the plan of one task with its group of ranges."""
-        records = self._decoded(work)
-        if self._folder.decodes_to_rows:
-            return with_end(with_bytes(records, self._folder)).mapInArrow(writer.whole, in_spark(writer.schema))
-        accepted = taken_in(records, self._folder, writer.intake)
-        out = self._transforms.applied(self._folder.pipeline.first, accepted, work.run)
+    def _committed(self, work: StageWork, writer: RangeWriter) -> tuple[Any, ...]:
+        """Has each task commit its group of ranges, with the rows that the transform makes of them."""
+        tasks = len(self._reader_of(work, writer).parts)
+        works = [replace(work, ranges=part) for part in groups(work.ranges, tasks)]
+        frames = [self._one_task(each, replace(writer, from_offsets=each.from_offsets)) for each in works]
+        return writer.reports(collected(frames, self._where), len(works), self._where)
+
+    def _one_task(self, work: StageWork, writer: RangeWriter) -> DataFrame:
+        """Returns the plan of one task with its group of ranges, each a part by itself."""
+        given = self._given(self._parts_reader(work, [(item,) for item in work.ranges]), writer)
+        out = self._transforms.applied(self._folder.pipeline.first, given, work.run)
         return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, in_spark(writer.schema))
 
     def _told(self, error: Exception, work: StageWork) -> BaseException:

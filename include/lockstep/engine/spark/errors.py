@@ -64,8 +64,6 @@ def as_our_error(error: Exception, where: str, work: StageWork, login: KafkaOpti
 
 def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> Exception:
     lines = [login.hidden(line) for line in str(error).splitlines() if line.strip()]
-    if any("Failed to find data source: kafka" in line for line in lines):
-        return Refusal(f"{where}: Spark was started without its Kafka connector", next_command="lockstep dev jars")
     said = next(filter(None, map(said_in, lines)), None)
     if said := said or _of_login(lines, where, work) or _of_ended_task(lines, where, work):
         return said
@@ -79,11 +77,6 @@ def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) ->
             f"{where}: batch {work.batch_id} could not be staged: the process of a task {how} while it read {ranges}",
             next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ..., if a record is at fault",
             is_busy=is_busy,
-        )
-    if any("ArithmeticException: long overflow" in line for line in lines):
-        return BadData(
-            f"{where}: a record in {ranges} cannot be read by Spark: its timestamp lies past the year 294246",
-            next_command=f"lockstep skip {where} --to PARTITION:OFFSET --reason ...",
         )
     python = [line for line in lines if not line.startswith(("at ", "File ", "Traceback", "JVM ", "^"))]
     cause = next((line for line in reversed(python) if "Error" in line or "Exception" in line), (python or ["?"])[0])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadData, ReaderDied
 from lockstep.core.isolation import MOST_FATAL, fatal_record, names_of, trial_seconds
-from lockstep.engine.spark.rows import taken_in, typed, with_bytes
+from lockstep.engine.spark.rows import typed
 from lockstep.engine.spark.session import session
-from lockstep.engine.trial import TASK, intake, swallowed
+from lockstep.engine.spark.short import numbers
+from lockstep.engine.spark.source import frame_of
+from lockstep.engine.trial import TASK, intake, swallow_parts, swallowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.staging import StageWork
+    from lockstep.engine.part_reader import PartReader
     from lockstep.engine.transforms import Transforms
 
     Made = TypeVar("Made")
@@ -33,8 +37,8 @@ def isolating(
 ) -> Made:
     """Does the work, and repeats it when a reader dies.
 
-    After the first death it takes the long way, because the machine may have been at fault. After every other death it
-    finds the record that kills its reader, and hides it. `death` tries a part of the work. Raises `ReaderDied` if no
+    After the first death it does the same once more, because the machine may have been at fault. After every other death
+    it finds the record that kills its reader, and hides it. `death` tries a part of the work. Raises `ReaderDied` if no
     record is proved to do so, and `BadData` if there are too many of them.
     """
     while True:
@@ -48,15 +52,16 @@ def isolating(
 
 def newest_task() -> int:
     """Returns the number of a new task, which is higher than those of all tasks so far."""
-    return max(_run(session().range(0, 1, 1, 1)))
+    return max(_run(numbers(1)))
 
 
-def trial(records: DataFrame, folder: PipelineFolder, transforms: Transforms, work: StageWork) -> None:
-    """Processes decoded records as for the targets, and drops the results."""
+def trial(reader: PartReader, folder: PipelineFolder, transforms: Transforms, work: StageWork) -> None:
+    """Reads and processes records as for the targets, and drops the results."""
     if folder.decodes_to_rows:
-        _run(with_bytes(records, folder))
+        numbers(len(reader.parts)).mapInArrow(partial(swallow_parts, reader), TASK).collect()
         return
-    given = taken_in(records, folder, intake)
+    read, topic = partial(reader.given, intake), str(folder.pipeline.topic)
+    given = frame_of(session(), len(reader.parts), read, transforms.given_columns, topic)
     for target, (_, columns) in zip(folder.pipeline.targets, work.tables, strict=True):
         _run(typed(transforms.applied(target, given, work.run), columns))
 

@@ -1,4 +1,4 @@
-"""Runs the short way: tasks read and decode their ranges themselves."""
+"""Runs jobs whose tasks read and decode their parts themselves, and give Spark their reports alone."""
 
 from __future__ import annotations
 
@@ -12,33 +12,21 @@ from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
-from lockstep.engine.straight import Straight
-from lockstep.formats import decoder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from lockstep.core.offsets import StreamRange
-    from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.registry import Registry
-    from lockstep.engine.raw_schema import Read
+    from lockstep.engine.part_reader import PartReader
     from lockstep.engine.sinks.task_writer import TaskWriter
-
-    Parts = Sequence[tuple[StreamRange, ...]]
 
 MOST_PROBES = 16  # connections at once
 
 
-def written(
-    parts: Parts, folder: PipelineFolder, records: Read, writer: TaskWriter, registry: Registry | None = None
-) -> tuple[Any, ...]:
+def written(reader: PartReader, writer: TaskWriter, pipeline: str) -> tuple[Any, ...]:
     """Writes each part in one worker that reads and decodes it, too. Returns reports."""
-    decoder = decoder_of(folder, registry, keeps_bytes=folder.quarantines)
-    straight = Straight(records, tuple(parts), decoder)
-    found = _numbers(len(parts)).mapInArrow(partial(straight.write, writer), in_spark(writer.schema)).collect()
-    return writer.reports([row.asDict() for row in found], len(parts), folder.pipeline.name)
+    parts = len(reader.parts)
+    found = numbers(parts).mapInArrow(partial(reader.write, writer), in_spark(writer.schema)).collect()
+    return writer.reports([row.asDict() for row in found], parts, pipeline)
 
 
 def require_way(writer: TaskWriter, where: str, *, is_their_own: bool) -> None:
@@ -58,7 +46,7 @@ def is_local(master: str | None) -> bool:
 @lru_cache(maxsize=1)
 def _require_login(dsn: str, where: str) -> None:
     tasks = min(jobs().slots(), MOST_PROBES)
-    found = _numbers(tasks).mapInArrow(partial(ways_to, dsn), "why string").collect()
+    found = numbers(tasks).mapInArrow(partial(ways_to, dsn), "why string").collect()
     if why := next((row.why for row in found if row.why), None):
         raise Unreachable(
             f"{where}: executors cannot stage as {why}",
@@ -66,6 +54,6 @@ def _require_login(dsn: str, where: str) -> None:
         )
 
 
-def _numbers(parts: int) -> DataFrame:
+def numbers(parts: int) -> DataFrame:
     """Returns a frame with one task for each part, holding its number."""
     return session().range(0, parts, 1, parts)

@@ -92,7 +92,7 @@ def stage(
                 lines, found = _counted(cur, folder, attempt, lines, held) if lines else ((), {})
                 streams, each = [item.stream_id for item in work.ranges], found if folder.fans_out else None
                 target_rows.insert_target_rows(cur, attempt, folder.pipeline.targets, streams, lines, each)
-                attempts.mark_staged(cur, attempt, engine.route(work.ranges).begun_in(work.archived).also(rows.because))
+                attempts.mark_staged(cur, attempt, engine.route().begun_in(work.archived).also(rows.because))
         reach("stage.done")
     return attempt
 
@@ -168,7 +168,7 @@ def _open(
             end_older(cur, batch_id)
         (ranges, _), planned_at = attempts.ranges_and_logs(cur, batch_id), batch.planned_at.astimezone(UTC)
         archived = files_below(cur, folder.pipeline, ranges, starts)
-        route = engine.route(ranges).begun_in(archived).also(rows.because)
+        route = engine.route().begun_in(archived).also(rows.because)
         how = attempts.Opening(starts, installed_version() or "not installed", route, unit)
         attempt = attempts.open_attempt(cur, batch_id, folder, caller, how)
         if unit == CommitUnit.BATCH:

@@ -141,7 +141,7 @@ def _record(message: Any, most: int) -> RereadRecord:
             return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=topic)
         return RereadRecord(*where, message.key(), message.value(), record_headers(message), stamp, topic=topic)
     except UnreadableHeaders:
-        return RereadRecord(*where, None, None, None, stamp, is_open=True, topic=topic)
+        return RereadRecord(*where, None, None, None, stamp, withheld=True, topic=topic)
 
 
 def decoded_alike(folder: PipelineFolder, definitions: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, transaction
-from lockstep.core.planning.routes import is_for_tasks
+from lockstep.core.planning.routes import keeps_ranges_whole
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def next_route(at: Context, engine: Engine, folder: PipelineFolder, ranges: Sequence[StreamRange]) -> Route:
     """Returns the way of the next live batch's records, and of its rows into their table or the lake."""
-    route = engine.route(ranges)
+    route = engine.route()
     if folder.pipeline.store is not None:
         return route
     with transaction(at.conn, STAGER) as cur:
@@ -89,7 +89,7 @@ def land_ranges(
         epochs={},
         shown=folder.pipeline.first.table,
         keeps_bytes=folder.quarantines,
-        may_cut=rows.parts_of is None and not has_cut and not is_for_tasks(folder.pipeline),
+        may_cut=rows.parts_of is None and not has_cut and not keeps_ranges_whole(folder.pipeline),
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True

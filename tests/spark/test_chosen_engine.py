@@ -1,7 +1,4 @@
-"""Tests that a small batch that the driver reads equals what Spark would make of it.
-
-A batch with headers that the driver cannot read is left to Spark, as a whole.
-"""
+"""Tests that a batch that this process reads equals what Spark makes of it, and that each is the one that was chosen."""
 
 from __future__ import annotations
 
@@ -12,22 +9,22 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lockstep.adapters.folders import load
 from lockstep.context.systems import engine_for
-from lockstep.core.engine import Staging
+from lockstep.core.engine import LeftToSpark, Staging
 from lockstep.core.errors import BadData, Refusal, Superseded, Unreachable
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
-from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS
 from lockstep.core.staging import StageWork
-from lockstep.engine import kafka_ranges
-from lockstep.engine.driver_first import Driver, DriverFirst
+from lockstep.engine import kafka_ranges, patience
+from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
 from lockstep.engine.spark.engine import SparkEngine
-from support.scenes.odd_logs import send_with_header
+from support.engines import BY_SPARK, IN_PROCESS
 
 COLUMNS = "id string, n int, amount decimal(12,2), at timestamp"
 DDL = "id text, n int, amount numeric(12,2), at timestamptz"
@@ -45,9 +42,9 @@ def no_spark():
     raise AssertionError("Spark was asked for")
 
 
-def driver_first(loaded, spark=no_spark, offsets: int = MAX_OFFSETS_IN_PROCESS, dsn: str | None = None) -> DriverFirst:
+def chosen(loaded, spark=no_spark, choice=IN_PROCESS, dsn: str | None = None) -> ChosenEngine:
     folder, reader = load(loaded.name), KafkaRanges(loaded.kafka, KafkaOptions())
-    return DriverFirst(folder, lambda: Driver(folder, reader, dsn or loaded.dsn), spark, offsets)
+    return ChosenEngine(folder, lambda: ProcessReader(folder, reader, dsn or loaded.dsn), spark, choice)
 
 
 def spark_of(loaded):
@@ -73,22 +70,22 @@ def odd(topic, produce):
 
 
 @pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}])
-def test_the_driver_makes_of_a_batch_what_spark_makes_of_it(pipeline, odd, more):
-    by_driver, by_spark = pipeline(odd, COLUMNS, DDL, **more), pipeline(odd, COLUMNS, DDL, **more)
+def test_this_process_makes_of_a_batch_what_spark_makes_of_it(pipeline, odd, more):
+    here, by_spark = pipeline(odd, COLUMNS, DDL, **more), pipeline(odd, COLUMNS, DDL, **more)
 
-    by_driver.run(driver_first(by_driver))
+    here.run(chosen(here))
     by_spark.run()
 
-    assert rows(by_driver) == rows(by_spark)
-    assert len(rows(by_driver)) == 600
-    told = by_driver.ask(RESULTS)
+    assert rows(here) == rows(by_spark)
+    assert len(rows(here)) == 600
+    told = here.ask(RESULTS)
     assert len(told) == 4
     assert told[:2] == told[2:]
     assert [row[0] for row in told] == [300] * 4
-    assert by_driver.ask("select spark_application_id is null, route ->> 'way' from lockstep.attempt order by batch_id") == [
-        (True, "process"), (False, "tasks"),
+    assert here.ask("select spark_application_id is null, route ->> 'way' from lockstep.attempt order by batch_id") == [
+        (True, "process"), (False, "spark"),
     ]  # fmt: skip
-    assert by_driver.violations() == by_spark.violations() == []
+    assert here.violations() == by_spark.violations() == []
 
 
 def test_a_bad_record_is_a_reject_with_its_reason_and_needs_no_spark(pipeline, topic, produce):
@@ -97,7 +94,7 @@ def test_a_bad_record_is_a_reject_with_its_reason_and_needs_no_spark(pipeline, t
     produce(name, [*map(record, range(300)), BAD, ("pair", json.dumps(emoji)), ("nested", '{"id":{"a": 1.50}}')])
     made = pipeline(name, COLUMNS, DDL)
 
-    made.run(driver_first(made))
+    made.run(chosen(made))
 
     assert made.ask("select delivered, written, rejected from lockstep.result") == [(303, 302, 1)]
     assert made.ask("select convert_from(value, 'UTF8'), reason from lockstep.reject") == [
@@ -108,34 +105,44 @@ def test_a_bad_record_is_a_reject_with_its_reason_and_needs_no_spark(pipeline, t
     assert made.violations() == []
 
 
-def test_headers_that_this_process_cannot_read_hand_the_whole_batch_over_and_those_after_it(
-    pipeline, topic, kafka, produce
+def test_a_record_that_keeps_this_process_busy_hands_the_whole_batch_over_and_those_after_it(
+    pipeline, topic, produce, monkeypatch
 ):
     name = topic(partitions=1)
     produce(name, map(record, range(300)))
-    send_with_header(kafka, name, b"caf\xe9", record(300)[1].encode())
     made = pipeline(name, COLUMNS, DDL)
-    engine = driver_first(made, spark_of(made))
+    engine = chosen(made, spark_of(made))
+    monkeypatch.setattr(ProcessReader, "read", busy)
 
     made.run(engine)
 
-    assert made.ask("select delivered, written, rejected from lockstep.result") == [(301, 301, 0)]
+    assert made.ask("select delivered, written, rejected from lockstep.result") == [(300, 300, 0)]
     produce(name, map(record, range(5)))
     made.run(engine)
-    left = "a record of this run cannot be read or decoded by this process"
-    assert made.ask("select route from lockstep.attempt") == [({"way": "tasks", "because": left},)] * 2
+    left = "a record keeps the decoder of this process busy; tasks read, decode and write in one pass"
+    assert made.ask("select route from lockstep.attempt") == [({"way": "spark", "because": left},)] * 2
     assert made.ask("select count(*) from lockstep.attempt where spark_application_id is null") == [(0,)]
     assert made.violations() == []
 
 
-def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic, kafka, produce, monkeypatch):
+def busy(*_: Any):
+    raise LeftToSpark
+
+
+def busy_at_the_third(decode, _seconds: float):
+    """Returns a decoder that is busy from the third batch of records on."""
+    batches = iter(range(10))
+    return lambda raw: decode(raw) if next(batches) < 2 else busy()
+
+
+def test_ranges_that_this_process_has_committed_are_found_by_spark(pipeline, topic, produce, monkeypatch):
     name = topic(partitions=3)
     for partition in range(3):
         produce(name, map(record, range(300)), partition=partition)
-    send_with_header(kafka, name, b"caf\xe9", record(300)[1].encode(), partition=2)
     made = pipeline(name, COLUMNS, DDL, guarantee="PerPartition()")
     before, files = [], []
     monkeypatch.setattr(kafka_ranges, "OFFSETS_READ_TOGETHER", 300)
+    monkeypatch.setattr(patience, "patient", busy_at_the_third)
     made_file = tempfile.TemporaryFile
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **how: files.append(made_file(**how)) or files[-1])
     spark = spark_of(made)()
@@ -146,32 +153,44 @@ def test_ranges_that_the_driver_has_committed_are_found_by_spark(pipeline, topic
         return read(work, sink)
 
     monkeypatch.setattr(spark, "read", watched)
-    made.run(driver_first(made, lambda: spark))
+    made.run(chosen(made, lambda: spark))
 
     assert sorted(before) == [(0,)]  # the second would have been committed when the third began
     assert [file.closed for file in files] == [True, True]  # the second's rows are given up, and deleted at once
-    assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(901, 901, 0)]
+    assert made.ask("select sum(delivered), sum(written), sum(rejected) from lockstep.result") == [(900, 900, 0)]
     assert made.violations() == []
 
 
-def test_a_batch_of_more_offsets_and_one_with_a_transform_are_spark_s(pipeline, odd):
+def test_the_choice_of_spark_and_a_transform_are_spark_s(pipeline, odd):
     made = pipeline(odd, COLUMNS, DDL)
-    made.run(driver_first(made, spark_of(made), offsets=600))  # with the aborted ones and the markers there are more
+    made.run(chosen(made, spark_of(made), BY_SPARK))
     transformed = pipeline(odd, COLUMNS, DDL, transform="def transform(records):\n    return records\n")
-    transformed.run(driver_first(transformed, spark_of(transformed)))
+    transformed.run(chosen(transformed, spark_of(transformed), BY_SPARK))
     assert made.ask("select count(*) from lockstep.attempt where spark_application_id is not null") == [(2,)]
-    assert made.ask("select route ->> 'way' from lockstep.attempt order by batch_id") == [("tasks",), ("spark",)]
+    assert made.ask("select route ->> 'because' from lockstep.attempt order by batch_id") == [
+        ("a test; tasks read, decode and write in one pass",), ("a test; a transform makes the rows",),
+    ]  # fmt: skip
 
 
-def test_a_definition_that_asks_for_spark_is_read_by_it_however_small(pipeline, topic, produce):
-    name = topic(partitions=1)
-    produce(name, map(record, range(5)))
-    made = pipeline(name, COLUMNS, DDL, read='"spark"')
-    made.run(driver_first(made, spark_of(made)))
-    asked = {"way": "spark", "because": 'the definition asks for it: read="spark"'}
-    assert made.ask("select route from lockstep.attempt") == [(asked,)]
-    assert made.ask("select written from lockstep.result") == [(5,)]
-    assert made.violations() == []
+def test_the_engine_is_the_commands_or_the_definitions_or_the_environments(pipeline, topic, monkeypatch):
+    said, silent = pipeline(topic(), COLUMNS, DDL, engine='"process"'), pipeline(topic(), COLUMNS, DDL)
+
+    def way(made, wanted: str | None = None) -> str:
+        at, _, folder = made.parts()
+        return engine_for(folder, at, wanted).route().way
+
+    monkeypatch.delenv("LOCKSTEP_ENGINE")
+    assert (way(silent), way(said), way(silent, "process"), way(said, "spark")) == (
+        "spark",
+        "process",
+        "process",
+        "spark",
+    )
+    monkeypatch.setenv("LOCKSTEP_ENGINE", "process")
+    assert (way(silent), way(silent, "spark")) == ("process", "spark")
+    monkeypatch.setenv("LOCKSTEP_ENGINE", "many")
+    with pytest.raises(Refusal, match="LOCKSTEP_ENGINE is 'many': it must be spark or process"):
+        way(silent)
 
 
 def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, topic, produce):
@@ -179,16 +198,16 @@ def test_bytes_are_kept_where_an_expectation_may_put_a_record_aside(pipeline, to
     produce(name, map(record, range(20)))
     suite = [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 17}}]
     made = pipeline(name, COLUMNS, DDL, suite=suite, on_violation='"quarantine"')
-    made.run(driver_first(made))
+    made.run(chosen(made))
     assert made.ask("select convert_from(key, 'UTF8'), convert_from(value, 'UTF8') from lockstep.reject order by 1") == [
         record(18), record(19),
     ]  # fmt: skip
     assert made.violations() == []
 
 
-def a_read(made, begin: int = 0, until: int = 1, dsn: str | None = None) -> tuple[DriverFirst, StageWork]:
+def a_read(made, begin: int = 0, until: int = 1, dsn: str | None = None) -> tuple[ChosenEngine, StageWork]:
     """Returns a read of offsets that the log may not have yet. There is no attempt, and no staging table."""
-    engine = driver_first(made, dsn=dsn)
+    engine = chosen(made, dsn=dsn)
     offsets = OffsetRange(TopicPartition(load(made.name).pipeline.only_topic, 0), begin, until)
     return engine, StageWork(made.name, 1, 1, (StreamRange(1, offsets),), engine.columns())
 
@@ -227,7 +246,7 @@ def test_a_read_that_waits_for_the_log_ends_when_it_is_cancelled(made, monkeypat
 
 
 def test_spark_is_not_begun_for_a_batch_that_was_cancelled_before(made):
-    engine = driver_first(made, spark_of(made), offsets=0)
+    engine = chosen(made, spark_of(made), BY_SPARK)
     _, work = a_read(made)
     engine.cancel()
     with pytest.raises(Superseded, match="taken over"):
@@ -247,21 +266,12 @@ def test_offsets_that_are_not_in_the_log_are_never_replaced_by_others(made):
         engine.read(work, Staging())
 
 
-def test_the_setting_is_a_number(made, monkeypatch):
-    at, _, folder = made.parts()
-    monkeypatch.setenv("LOCKSTEP_DRIVER_OFFSETS", "many")
-    with pytest.raises(Refusal, match="LOCKSTEP_DRIVER_OFFSETS is 'many', and takes a number"):
-        engine_for(folder, at)
-
-
-@pytest.mark.parametrize(("offsets", "found"), [("", "committed"), ("0", "java is no program")])
-def test_a_small_batch_needs_no_java_unless_somebody_wants_spark(made, offsets, found):
+@pytest.mark.parametrize(("engine", "found"), [("process", "committed"), ("spark", "java is no program")])
+def test_a_batch_needs_no_java_unless_somebody_wants_spark(made, engine, found):
     """The command line runs on a machine where Java cannot be found."""
-    elsewhere = os.environ | {
-        "LOCKSTEP_DSN": made.dsn, "LOCKSTEP_KAFKA": made.kafka, "JAVA_HOME": "/nowhere", "LOCKSTEP_DRIVER_OFFSETS": offsets,
-    }  # fmt: skip
-    command = [str(Path(sys.executable).with_name("lockstep")), "run", made.name]
+    elsewhere = os.environ | {"LOCKSTEP_DSN": made.dsn, "LOCKSTEP_KAFKA": made.kafka, "JAVA_HOME": "/nowhere"}
+    command = [str(Path(sys.executable).with_name("lockstep")), "run", made.name, "--engine", engine]
     done = subprocess.run(command, env=elsewhere, capture_output=True, text=True, timeout=100, check=False)
     assert found in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert (done.returncode == 0) == (offsets == "")
+    assert (done.returncode == 0) == (engine == "process")

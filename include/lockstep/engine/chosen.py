@@ -1,4 +1,4 @@
-"""Takes each batch on its route: this process reads it, with the code of Spark's tasks, or Spark does."""
+"""Reads each batch with the engine that was chosen: this process, or Spark."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from lockstep.adapters.postgres_errors import StatementRefused, server_refusals
 from lockstep.adapters.postgres_words import last_line
 from lockstep.core.engine import LeftToSpark
-from lockstep.core.errors import BadData, Superseded, Unreachable, UnreadableHeaders, no_room
+from lockstep.core.errors import BadData, Superseded, Unreachable, no_room
 from lockstep.core.pipeline.formats import registered_of
-from lockstep.core.planning.routes import MAX_OFFSETS_IN_PROCESS, Route, Way, route
-from lockstep.engine.reading import reader_of
+from lockstep.core.planning.routes import Route, Way, route
+from lockstep.engine.part_reader import reader_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from lockstep.adapters.kafka.broker import Broker
     from lockstep.core.engine import Engine, Sink
     from lockstep.core.figures import Application, Figures
-    from lockstep.core.offsets import StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.core.planning.routes import EngineChoice
     from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_ranges import KafkaRanges
@@ -37,8 +37,8 @@ def engine_of(
     broker: Broker,
     dsn: str,
     registry: Callable[[], Registry | None],
+    choice: EngineChoice,
     before_spark: Callable[[], object] = lambda: None,
-    max_offsets: int = MAX_OFFSETS_IN_PROCESS,
     stager_dsn: str | None = None,
 ) -> Engine:
     """Returns an engine that reads from this broker into this ledger. Imports neither reader before it is needed.
@@ -47,11 +47,11 @@ def engine_of(
     `stager_dsn` is the login of executors, if they have one of their own.
     """
 
-    def driver() -> Driver:
+    def process() -> ProcessReader:
         from lockstep.engine.kafka_ranges import KafkaRanges  # noqa: PLC0415 - planning alone needs no reader
 
         reader = KafkaRanges(broker.bootstrap, broker.options, folder.pipeline.record_limits)
-        return Driver(folder, reader, dsn, registry() if registered_of(folder.pipeline.format) else None)
+        return ProcessReader(folder, reader, dsn, registry() if registered_of(folder.pipeline.format) else None)
 
     def spark() -> Engine:
         before_spark()
@@ -59,37 +59,36 @@ def engine_of(
 
         return SparkEngine(folder, broker.bootstrap, dsn, broker.options, registry(), stager_dsn=stager_dsn)
 
-    return DriverFirst(folder, driver, spark, max_offsets)
+    return ChosenEngine(folder, process, spark, choice)
 
 
-class DriverFirst:
-    """An engine that reads batches of at most `max_offsets` with `driver`, if it can, and all others with `spark`.
+class ChosenEngine:
+    """An engine that reads with `process`, if that was chosen, and else with `spark`.
 
     Makes each when it is first needed, because importing PySpark alone takes longer than planning. A batch with a
-    record whose headers the driver cannot read leaves nothing behind. Spark then reads that batch, and all later ones.
+    record that keeps its decoder busy leaves nothing behind. Spark then reads that batch, and all later ones.
     """
 
     def __init__(
         self,
         folder: PipelineFolder,
-        driver: Callable[[], Driver],
+        process: Callable[[], ProcessReader],
         spark: Callable[[], Engine],
-        max_offsets: int = MAX_OFFSETS_IN_PROCESS,
+        choice: EngineChoice,
     ) -> None:
-        self._folder = folder
-        self._make_driver, self._make_spark = driver, spark
-        self._driver: Driver | None = None
+        self._folder, self._choice = folder, choice
+        self._make_process, self._make_spark = process, spark
+        self._process: ProcessReader | None = None
         self._spark: Engine | None = None
-        self._max_offsets = max_offsets
         self._left = self._cancelled = False
 
-    def route(self, ranges: Sequence[StreamRange]) -> Route:
-        """Returns the way of a batch with these ranges, and why."""
-        return route(self._folder, ranges, self._max_offsets, left=self._left)
+    def route(self) -> Route:
+        """Returns the way of the next batch, and why."""
+        return route(self._folder, self._choice, left=self._left)
 
     def application(self, work: StageWork) -> Application | None:
         """Returns the run's name and addresses on Spark's own pages, or None if Spark takes no part in it."""
-        return None if self._reader(work) else self._engine().application(work)
+        return None if self._is_here() else self._engine().application(work)
 
     def figures(self, work: StageWork) -> Figures | None:
         """Returns what Spark says of this work. Returns None without a call if Spark was not started."""
@@ -104,11 +103,13 @@ class DriverFirst:
         return self._engine().columns(place)
 
     def read(self, work: StageWork, sink: Sink[_Reported]) -> tuple[_Reported, ...]:
-        """Reads every visible record of the ranges into the sink. Spark finds ranges that the driver has committed."""
-        if driver := self._reader(work):
+        """Reads every visible record of the ranges into the sink. Spark finds ranges that this process has committed."""
+        if self._is_here():
+            if self._process is None:
+                self._process = self._make_process()
             try:
-                return driver.read(work, sink, partial(self._require_wanted, work))
-            except (LeftToSpark, UnreadableHeaders):
+                return self._process.read(work, sink, partial(self._require_wanted, work))
+            except LeftToSpark:
                 self._left = True
         return self._engine().read(work, sink)
 
@@ -122,13 +123,8 @@ class DriverFirst:
         if self._cancelled:
             raise Superseded(f"batch {work.batch_id} was taken over while it was being read")
 
-    def _reader(self, work: StageWork) -> Driver | None:
-        """Returns the driver, if the work's route leads through this process."""
-        if self.route(work.ranges).way is not Way.PROCESS:
-            return None
-        if self._driver is None:
-            self._driver = self._make_driver()
-        return self._driver
+    def _is_here(self) -> bool:
+        return self.route().way is Way.PROCESS
 
     def _engine(self) -> Engine:
         if self._spark is None:
@@ -138,12 +134,8 @@ class DriverFirst:
         return self._spark
 
 
-class Driver:
-    """The driver as a reader.
-
-    Raises `UnreadableHeaders` for a record that Spark's source alone reads, and `LeftToSpark` for one that keeps its
-    decoder busy.
-    """
+class ProcessReader:
+    """This process as a reader. Raises `LeftToSpark` for a record that keeps its decoder busy."""
 
     def __init__(self, folder: PipelineFolder, reader: KafkaRanges, dsn: str, registry: Registry | None = None) -> None:
         self._folder = folder
@@ -153,8 +145,8 @@ class Driver:
 
     def read(self, work: StageWork, sink: Sink[_Reported], go_on: GoOn) -> tuple[_Reported, ...]:
         """Stages every visible record of the ranges, or none. A sink of ranges keeps those that it has committed."""
-        from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - planning alone needs no reader
-        from lockstep.engine.straight import decode_patiently  # noqa: PLC0415 - as above
+        from lockstep.engine.patience import decode_patiently  # noqa: PLC0415 - planning alone needs no reader
+        from lockstep.engine.sinks.task_writer import writer_of  # noqa: PLC0415 - as above
         from lockstep.formats import decoder_of  # noqa: PLC0415 - as above
 
         decoder = decoder_of(self._folder, self._registry, keeps_bytes=self._folder.quarantines)

@@ -1,0 +1,58 @@
+"""Chooses the reader of a work, and reads and decodes its parts, each in a task of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from lockstep.core.offsets import StreamRange
+    from lockstep.core.retention.archive import Archive
+    from lockstep.core.staging import StageWork
+    from lockstep.engine.kafka_ranges import KafkaRanges
+    from lockstep.engine.raw_schema import Read
+    from lockstep.engine.sinks.task_writer import TaskWriter
+    from lockstep.formats.judged import RecordDecoder
+
+    Intake = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def reader_of(work: StageWork, kafka: KafkaRanges, archive: Archive | None) -> KafkaRanges:
+    """Returns the reader of a work's ranges, without the bytes of the records that it hides. Every engine asks here."""
+    if archive is None or not work.archived:
+        return kafka.hiding(work)
+    from lockstep.engine.archived_ranges import with_files  # noqa: PLC0415 - few batches begin below log start
+
+    return with_files(kafka, work, archive).hiding(work)
+
+
+@dataclass(frozen=True, slots=True)
+class PartReader:
+    """The work of Spark's tasks: `records` reads the ranges of a part, and `decoder` decodes what it reads."""
+
+    records: Read
+    parts: tuple[tuple[StreamRange, ...], ...]
+    decoder: RecordDecoder
+
+    def decoded(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Yields the decoded records of the part with this number, one stream after another."""
+        yield from self.decoder(self.records(self.parts[number]))
+
+    def given(self, intake: Intake, number: int) -> Iterator[pa.RecordBatch]:
+        """Yields what a transform is given of a part. The intake counts the records, and keeps rejects to itself."""
+        yield from intake(self.decoded(number))
+
+    def write(self, writer: TaskWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Writes the parts with these numbers, and yields what the writer reports of them."""
+        for number in numbers_in(numbers):
+            yield from writer.of_part(self.parts[number]).direct(self.decoded(number))
+
+
+def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """Yields the numbers of the parts that a task works on."""
+    for batch in batches:
+        yield from batch.column("id").to_pylist()
