@@ -48,7 +48,7 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 .PHONY: demo
-demo: $(VENV)/.built jars ## build, start, run orders and clicks by Airflow's scheduler, then sales and sold, verify; leaves the stack up
+demo: $(VENV)/.built jars ## build, start, run orders, clicks and reviews by Airflow's scheduler, then sales and sold, verify; leaves the stack up
 	@$(BIN)/lockstep demo
 
 .PHONY: test

@@ -98,6 +98,7 @@ def the_demo(typed: Typed, here: Path) -> None:
 
     assert [place.name for place in here.iterdir()] == ["lockstep-demo"]
     assert "50000 records decoded again and compared" in said
+    assert "public.review_ratings: coordinates and contents compared with Kafka." in said
     assert "cd lockstep-demo" in said
     assert "orders: every check holds" in verified
 

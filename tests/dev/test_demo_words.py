@@ -46,6 +46,7 @@ def test_help_says_which_pipelines_the_demo_loads_and_by_what():
     said = typer.main.get_command(app).commands["demo"].help  # type: ignore[attr-defined]
     (of_make,) = re.findall(r"^demo:.*## (.+)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
 
+    *first, last = PIPELINES
     for text in (said, of_make):
-        assert f"{' and '.join(PIPELINES)} by Airflow's scheduler" in text, text
+        assert f"{', '.join(first)} and {last} by Airflow's scheduler" in text, text
         assert f"then {WINDOWED} and {IN_LAKE}" in text, text

@@ -212,7 +212,7 @@ def test_a_broker_that_is_away_is_refused_with_the_command_that_starts_it():
 def test_an_unknown_sample_is_refused_by_naming_the_known():
     with pytest.raises(
         Refusal,
-        match="there is baskets, clicks, events, heartbeats, invoices, orders, page_views, sales, signups, sold, spend",
+        match="baskets, clicks, events, heartbeats, invoices, orders, page_views, reviews, sales, signups, sold, spend",
     ):
         sample_named("nonsense")
 

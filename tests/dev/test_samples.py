@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,6 +37,15 @@ def is_a_click(record: SampleRecord) -> bool:
     except (ValueError, TypeError, UnicodeDecodeError):
         return False
     return "\0" not in value["url"] and value["user"].encode() == record.key
+
+
+def a_review(value: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(value.decode())
+        datetime.fromisoformat(event["time"])
+    except (ValueError, TypeError):
+        return None
+    return event
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -125,7 +134,7 @@ def test_each_shipped_pipeline_but_the_one_of_avro_has_sample_data(shipped):
     assert {name: SAMPLES[name].topic for name in SAMPLES} == {name: shipped[name].topic for name in SAMPLES}
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"orders", "clicks", "spend"}))
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"orders", "clicks", "reviews", "spend"}))
 def test_a_sample_has_the_fields_that_its_pipeline_reads_and_its_key(shipped, name):
     format_ = shipped[name].format
     values = [json.loads(record.value) for record in sampled(name, count=2_000)]
@@ -151,6 +160,28 @@ def test_a_basket_has_two_versions_and_its_lines_are_a_text_of_json():
         for lines in each
         for line in lines
     )
+
+
+def test_a_review_is_a_cloud_event_with_emoji_in_escapes_and_in_utf_8(shipped):
+    found = [(record.value, a_review(record.value)) for record in sampled("reviews", count=4_000)]
+    values, events = zip(*((value, event) for value, event in found if event), strict=True)
+
+    assert {column.name for column in shipped["reviews"].format.columns} < set(events[0])
+    assert {tuple(event["data"]) for event in events} == {("productId", "author", "text", "ratings")}
+    assert {len(event["data"]["ratings"]) for event in events} == {0, 1, 2, 3}
+    assert {each["stars"] for event in events for each in event["data"]["ratings"]} == {1, 2, 3, 4, 5}
+    assert sum("👍".encode() in value for value in values) > 300
+    assert sum(rb"\ud83d\udc4d" in value for value in values) > 300
+
+
+def test_one_review_in_a_hundred_is_unusable_in_one_of_four_ways():
+    bad = [record.value for record in sampled("reviews", count=4_000) if not a_review(record.value)]
+
+    assert 0.007 < len(bad) / 4_000 < 0.013
+    assert any(b"yesterday" in value for value in bad)
+    assert any(b"/caf\xe9" in value for value in bad)
+    assert any(value.startswith(b"[") for value in bad)
+    assert any(value.startswith(b"{") and not value.endswith(b"}") for value in bad)
 
 
 def test_sales_come_late_very_late_and_from_the_future():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,22 @@ RECIPES = {
 }
 LONGEST = 10
 # recipe: the columns decoded, those of the target, the records, and the target's rows
-RUNS = {
+RUNS: dict[str, tuple[str, str, list[dict[str, Any]], list[tuple]]] = {
     "Make rows of an array": (
         "id string, items string",
         "id text, item text",
         [{"id": "a", "items": '["x", "y"]'}, {"id": "b", "items": "[]"}, {"id": "c", "items": '["x"]'}],
         [("a", "x"), ("a", "y"), ("c", "x")],
+    ),
+    "Take a nested object apart": (
+        "id string, data string",
+        "id text, product_id text, author text",
+        [
+            {"id": "a", "data": {"productId": "p-1", "author": {"displayName": "Zoë 👍"}}},
+            {"id": "b", "data": {"productId": "p-2", "author": None}},
+            {"id": "c", "data": "gone"},
+        ],
+        [("a", "p-1", "Zoë 👍"), ("b", "p-2", None), ("c", None, None)],
     ),
     "Filter": (
         "id string, source string",

@@ -74,6 +74,7 @@ EXAMPLES = {
     ),
     "orders": Example(ORDERS, rows=(1_353,)),
     "page_views": Example([plain(i, page="/", visitor=f"v{i}") for i in range(40)], rows=(40,)),
+    "reviews": Example(list(SAMPLES["reviews"].records(0, 0, 2_000)), rows=(1_974, 2_966), rejects=26),
     "signups": Example(
         [
             *(signup(i) for i in range(50)),

@@ -42,7 +42,7 @@ def init_command(
 def demo_command(folder: DemoFolder = Path("lockstep-demo")) -> None:
     """Start Postgres, Kafka and Airflow, load pipelines, verify them. Leave the stack up.
 
-    Loads orders and clicks by Airflow's scheduler, and then sales and sold by `lockstep run`.
+    Loads orders, clicks and reviews by Airflow's scheduler, and then sales and sold by `lockstep run`.
     """
     from lockstep.dev import demo
 

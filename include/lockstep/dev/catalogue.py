@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 from lockstep.dev.records.samples import Sample, SampleRecord, click, draw, instant, order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LATER = 50
 _KINDS = ("opened", "closed", "moved", "measured")
@@ -13,6 +19,17 @@ _LATE_SECONDS, _VERY_LATE_SECONDS = 5_400, 21_600
 _FAST_SALE, _FAST_SECONDS = 2_718, 2_303_683_200  # one sale of 4,000 has a clock that is 73 years fast
 _COUNTRIES = ("de", "at", "ch", "fr", "dk")
 _LINE = '{{\\"sku\\":\\"s-{:04d}\\",\\"quantity\\":{},\\"price\\":\\"{}.{:02d}\\"}}'
+
+_AUTHORS = ("Zoë", "Łukasz", "さくら", "O'Brien", " Ana 🌻")
+_BODIES = ("Fits well 👍", "Zu groß", "最高", "Sent it back.\nTwice.", "")
+_ASPECTS = ("fit", "fabric", "delivery")
+# The ways in which a review can be unusable.
+_UNUSABLE: tuple[Callable[[str], bytes], ...] = (
+    lambda value: value[: len(value) // 2].encode(),  # cut off
+    lambda value: value.replace('"time": "', '"time": "yesterday, ').encode(),  # no time
+    lambda value: value.replace("/shop", "/café").encode("latin-1", "replace"),  # no UTF-8
+    lambda value: f"[{value}]".encode(),  # a list
+)
 
 
 def basket(place: int, seed: int) -> SampleRecord:
@@ -69,6 +86,28 @@ def page_view(place: int, seed: int) -> SampleRecord:
     return SampleRecord(visitor.encode(), value.encode())
 
 
+def review(place: int, seed: int) -> SampleRecord:
+    """Returns one review as a CloudEvent, with up to three ratings. One in a hundred is unusable.
+
+    Half of them have escapes for what is not ASCII, an emoji for example. The others have it in UTF-8.
+    """
+    drawn = draw(place, seed)
+    product = f"p-{(drawn >> 8) % 800:03d}"
+    data = {
+        "productId": product,
+        "author": {"displayName": _AUTHORS[drawn % len(_AUTHORS)], "countryCode": _COUNTRIES[(drawn >> 4) % 5]},
+        "text": _BODIES[(drawn >> 18) % len(_BODIES)],
+        "ratings": [
+            {"aspect": each, "stars": 1 + (drawn >> 24 + n) % 5} for n, each in enumerate(_ASPECTS[: place % 4])
+        ],
+    }
+    event = {"specversion": "1.0", "type": "review.posted", "source": "/shop", "id": f"r-{place:09d}"}
+    value = json.dumps({**event, "time": instant(place * 20), "data": data}, ensure_ascii=bool(drawn >> 32 & 1))
+    if (drawn >> 40) % 100 == 0:
+        return SampleRecord(product.encode(), _UNUSABLE[(drawn >> 50) % len(_UNUSABLE)](value))
+    return SampleRecord(product.encode(), value.encode())
+
+
 def sale(place: int, seed: int) -> SampleRecord:
     """Returns one sale. One in fifty is up to 90 minutes late, one in a hundred six hours. A few are of 2099."""
     drawn = draw(place, seed)
@@ -108,6 +147,7 @@ SAMPLES = {
         Sample("heartbeats", "heartbeats.v1", heartbeat),
         Sample("invoices", "invoices.v1", invoice),
         Sample("page_views", "page_views.v1", page_view),
+        Sample("reviews", "reviews.v1", review),
         Sample("sales", "sales.v1", sale),
         Sample("sold", "sales.v1", sale),
         Sample("signups", "signups.v1", signup),

@@ -22,8 +22,8 @@ from lockstep.dev.records.scanning import can_scan, scan_sales
 from lockstep.dev.servers import airflow, stack
 from lockstep.installed import CHECKOUT, IN_CHECKOUT
 
-PIPELINES = ("orders", "clicks")
-DEMO_RECORDS = 50_000
+# Those that Airflow's scheduler runs, each with its number of records. A transform makes the rows of `reviews`.
+PIPELINES = {"orders": 50_000, "clicks": 50_000, "reviews": 5_000}
 WINDOWED = "sales"
 SALES = 4_000  # eleven hours of them
 IN_LAKE = "sold"  # every sale, in an Iceberg table
@@ -41,7 +41,7 @@ What to try next:
   lockstep blame orders --key o-000003001
   lockstep dev status --password          # Airflow's address, user and password again
   lockstep late sales --admit --reason "the shop was offline"    # what came too late counts after all
-  eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, public.sales_by_hour, lockstep.*
+  eval "$(lockstep dev env)" && psql "$LOCKSTEP_DSN"    # public.orders, public.clicks, public.reviews, lockstep.*
   lockstep dev down                       # the data stay
 
 {own}
@@ -64,8 +64,8 @@ def demo() -> airflow.Airflow:
     _type("migrate")
     for name in (*PIPELINES, WINDOWED):
         _type("migrate", name)
-    for name in PIPELINES:
-        _type("dev", "produce", name, "--records", str(DEMO_RECORDS), "--up-to")
+    for name, records in PIPELINES.items():
+        _type("dev", "produce", name, "--records", str(records), "--up-to")
     scheduled = _scheduled()
     _drain(scheduled)
     for name in PIPELINES:
@@ -130,9 +130,9 @@ def _compare_topic(bootstrap: str) -> str:
 
 
 def _drain(scheduled: airflow.Airflow) -> None:
-    _print(f"\nAirflow's scheduler runs {' and '.join(PIPELINES)} until nothing is left")
+    _print(f"\nAirflow's scheduler runs {', '.join(PIPELINES)} until nothing is left")
     began = time.monotonic()
-    for name, runs in drain(scheduled.api(), PIPELINES).items():
+    for name, runs in drain(scheduled.api(), tuple(PIPELINES)).items():
         _print(f"  {name}: {', '.join(runs) or 'nothing was left to do'}")
     _time(time.monotonic() - began)
 
