@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from lockstep.adapters.connector import class_path
 from lockstep.dev.setup import jars
 from lockstep.engine.spark import jvm
 from peers.contender import LIMIT, UNKEYED, UPSERT, started
-from peers.records import DDL, NAMES, ORIGIN, ORIGIN_DDL, SCHEMA
+from peers.records import ORIGIN_DDL
 from peers.spark_copy import copy
+from peers.workload import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 BY_COPY = ("by", "copy")
 READ_AS = {"partition": "_stream", "offset": "_offset"}
 FETCH_WAIT_MS = "10"  # as ours has it
+CORRUPT = "_corrupt_record"  # Spark's own name of the column for records that it cannot read
 BROUGHT = """insert into public.{table} ({names})
 select distinct on (id) {names} from public.{table}_stage order by id, seq desc
 on conflict (id) do update set {assigned}"""
@@ -66,7 +69,7 @@ class AvailableNow:
     def prepare(self, task: Task) -> None:
         """Makes a table for rows that then replace others."""
         if task.kind == UPSERT:
-            self._execute(f"create unlogged table public.{task.table}_stage ({DDL}, {ORIGIN_DDL})")
+            self._execute(f"create unlogged table public.{task.table}_stage ({task.workload.first.ddl}, {ORIGIN_DDL})")
 
     def run(self, task: Task) -> Mapping[str, float]:
         """Runs the query from its start to its end.
@@ -79,10 +82,11 @@ class AvailableNow:
             return {}
         raw = self._session.readStream.format("kafka").options(**self._source(task)).load()
         origin = () if task.kind == UNKEYED else ORIGIN
-        record = F.from_json(F.col("value").cast("string"), SCHEMA).alias("record")
-        rows = raw.withColumnsRenamed(READ_AS).select(record, *origin).select("record.*", *origin)
+        schema = f"{task.workload.schema}, {CORRUPT} string" if task.workload.bad_in else task.workload.schema
+        record = F.from_json(F.col("value").cast("string"), schema).alias("record")
+        records = raw.withColumnsRenamed(READ_AS).select(record, *origin).select("record.*", *origin)
         query = (
-            rows.writeStream.foreachBatch(self._writer(task))
+            records.writeStream.foreachBatch(self._writer(task))
             .option("checkpointLocation", f"file:{self._at.home / 'checkpoints' / task.table}")
             .trigger(availableNow=True)
             .start()
@@ -110,24 +114,38 @@ class AvailableNow:
         }
 
     def _writer(self, task: Task) -> Callable[[DataFrame, int], None]:
-        url, user, password = self._at.jdbc
-        facts = {"user": user, "password": password, "driver": "org.postgresql.Driver"}
-        upsert = task.kind == UPSERT
-        into = f"public.{task.table}_stage" if upsert else f"public.{task.table}"
-        if "batchsize" in dict(task.options):
-            facts |= {"batchsize": task.option("batchsize"), "numPartitions": task.option("numPartitions")}
+        """Returns the function that writes a batch to each table. What is written twice is kept from the first time."""
+        workload, upsert = task.workload, task.kind == UPSERT
+        made = runpy.run_path(workload.transforms) if workload.transforms else {}
+        is_kept = bool(workload.bad_in) or len(workload.outputs) > 1
 
         def write(frame: DataFrame, _number: int) -> None:
+            records = good = frame.persist() if is_kept else frame
+            if workload.bad_in:
+                good = records.where(F.col(CORRUPT).isNull()).drop(CORRUPT)
             if upsert:
-                self._execute(f"truncate {into}")
-            if BY_COPY in task.options:
-                copy(frame, self._at.superuser_dsn, into, int(task.option("tasks")))
-            else:
-                frame.write.jdbc(url, into, mode="append", properties=facts)
+                self._execute(f"truncate public.{task.table}_stage")
+            for output in workload.outputs:
+                rows = made[output.transform](good) if output.transform else good
+                self._write(task, rows, f"public.{task.table}{output.suffix}{'_stage' * upsert}")
             if upsert:
                 self._execute(_brought(task))
+            if workload.bad_in:
+                self._write(task, _rejects(records), f"public.{task.table}_rejects")
+            if is_kept:
+                records.unpersist()
 
         return write
+
+    def _write(self, task: Task, rows: DataFrame, into: str) -> None:
+        url, user, password = self._at.jdbc
+        facts = {"user": user, "password": password, "driver": "org.postgresql.Driver"}
+        if BY_COPY in task.options:
+            copy(rows, self._at.superuser_dsn, into, int(task.option("tasks")))
+            return
+        if "batchsize" in dict(task.options):
+            facts |= {"batchsize": task.option("batchsize"), "numPartitions": task.option("numPartitions")}
+        rows.write.jdbc(url, into, mode="append", properties=facts)
 
     def _execute(self, statement: str) -> None:
         with closing(psycopg2.connect(self._at.superuser_dsn)) as conn, conn, conn.cursor() as cur:
@@ -142,7 +160,13 @@ class AvailableNow:
         return started(self._place)
 
 
+def _rejects(records: DataFrame) -> DataFrame:
+    return records.where(F.col(CORRUPT).isNotNull()).select(
+        *ORIGIN, F.lit("not as the schema says").alias("reason"), F.encode(CORRUPT, "UTF-8").alias("value")
+    )
+
+
 def _brought(task: Task) -> str:
-    names = (*NAMES, *ORIGIN)
+    names = (*task.workload.names, *ORIGIN)
     assigned = ", ".join(f"{name} = excluded.{name}" for name in names if name != "id")
     return BROUGHT.format(table=task.table, names=", ".join(names), assigned=assigned)

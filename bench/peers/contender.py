@@ -6,9 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from peers.orders import ORDERS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from peers.workload import Workload
 
 APPEND, UNKEYED, UPSERT, LIMIT, KEYED_LIMIT = "append", "append, unkeyed", "upsert", "limit", "limit, same table"
 OURS, PEER, BARE = "ours", "peer", "limit"
@@ -41,6 +45,8 @@ class Place:
 class Task:
     """One run: this topic into this table, which is empty. `kind` says what a record does there.
 
+    The workload says what the records are, and which tables they go to if there are several.
+
     `UNKEYED` appends, too, to a table that has neither columns of origin nor an index. `KEYED_LIMIT` fills the table of
     the appends, key and all, with rows that are COPY's bytes already.
     """
@@ -51,6 +57,7 @@ class Task:
     partitions: int
     kind: str
     options: Options = ()
+    workload: Workload = ORDERS
 
     def option(self, name: str) -> str:
         """Returns the value of an option of this run."""
@@ -84,7 +91,8 @@ class Contender:
     """A name in the table, with its session, its work and its tuning.
 
     The fastest of its `tunings` is chosen before the rounds begin. It makes its table by itself if `makes_table` says
-    so. If it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. Without
+    so. If it `resumes`, a second run finds nothing new. More than `at_most` records would take too long. `engine` is
+    the program that does the work, where a figure names it. Without
     `has_runs` only its throughput is measured.
     """
 
@@ -99,6 +107,8 @@ class Contender:
     resumes: bool = True
     at_most: int = 1 << 60
     has_runs: bool = True
+    engine: str = ""
+    workload: Workload = ORDERS
 
 
 def started(place: Place | None) -> Place:

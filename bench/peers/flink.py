@@ -13,7 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # 
 
 from lockstep.adapters import java
 from peers.contender import UNKEYED, UPSERT, cores, started
-from peers.records import ORIGIN
+from peers.workload import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,10 @@ THROUGHPUT, SIZES, PARTITIONS, COLD, CORES = PARTS = ("throughput", "sizes", "pa
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run. `at` is the varied number: records, partitions, cores. `cpu` is in seconds, `peak` in MiB."""
+    """One measured run. `at` is the varied number: records, partitions, cores. `cpu` is in seconds, `peak` in MiB.
+
+    `engine` is the program that did the work. `bad` is how many records must be rejects, and `rejects` how many are.
+    """
 
     part: str
     contender: str
@@ -31,6 +34,15 @@ class Run:
     peak: float = 0.0
     lost: int | None = None
     doubled: int | None = None
+    workload: str = ""
+    engine: str = ""
+    rejects: int | None = None
+    bad: int = 0
+
+    @property
+    def is_right(self) -> bool:
+        """Returns True if every row is there once, as it was produced, and every bad record is a reject."""
+        return not self.lost and not self.doubled and self.rejects in {None, self.bad}
 
     @property
     def rate(self) -> float:

@@ -12,7 +12,7 @@ import psycopg2
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from peers.contender import KEYED_LIMIT, started
-from peers.records import NAMES, ORIGIN
+from peers.workload import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,24 +49,29 @@ class BareCopy:
         """Does nothing, because nothing was started."""
 
     def _part(self, task: Task, which: int, number: int) -> bytes:
-        names = ", ".join((*NAMES, f"part as {ORIGIN[0]}", f"seq / {task.partitions} as {ORIGIN[1]}"))
-        names = names if task.kind == KEYED_LIMIT else ", ".join(NAMES)
         # A part holds whole partitions where there are enough: connections then fill different ends of the key.
-        share = f"{'part' if task.partitions >= number else 'seq'} % {number} = {which}"
-        rows, out = f'select {names} from produced."{task.topic}" where {share} order by seq', io.BytesIO()
+        partitions = ", ".join(map(str, task.workload.shares(task.partitions, number)[which]))
+        share = f"_stream in ({partitions})" if task.partitions >= number else f"seq % {number} = {which}"
+        expected = task.workload.first.expected.format(topic=task.topic)
+        rows = f"select {', '.join(_names(task))} from ({expected}) as expected where {share} order by seq"
+        out = io.BytesIO()
         with closing(psycopg2.connect(self._dsn)) as conn, conn.cursor() as cur:
             cur.copy_expert(f"copy ({rows}) to stdout (format {task.option('format')})", out)
         return out.getvalue()
 
     def _copied(self, task: Task, part: bytes) -> None:
         with closing(psycopg2.connect(self._dsn)) as conn, conn, conn.cursor() as cur:
-            names = (*NAMES, *ORIGIN) if task.kind == KEYED_LIMIT else NAMES
-            statement = f"copy public.{task.table} ({', '.join(names)}) from stdin (format {task.option('format')})"
+            names = ", ".join(_names(task))
+            statement = f"copy public.{task.table} ({names}) from stdin (format {task.option('format')})"
             cur.copy_expert(statement, io.BytesIO(part), size=1 << 18)
 
     @property
     def _dsn(self) -> str:
         return started(self._place).superuser_dsn
+
+
+def _names(task: Task) -> tuple[str, ...]:
+    return (*task.workload.names, *ORIGIN) if task.kind == KEYED_LIMIT else task.workload.names
 
 
 # For all readers with librdkafka: none waits for bytes that will not come, or for a queue that was full for a moment.

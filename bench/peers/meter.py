@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SECONDS_BETWEEN_LOOKS = 0.2
 MEBIBYTE = 1 << 20
@@ -15,10 +19,15 @@ MEBIBYTE = 1 << 20
 
 @dataclass(slots=True)
 class Meter:
-    """A measurement that begins and ends with the block. `cpu` is in seconds, `peak` in MiB."""
+    """A measurement that begins and ends with the block. `cpu` is in seconds, `peak` in MiB.
+
+    With `by_pss` a page that several processes share counts once, and Postgres does not count. Reading that takes the
+    kernel some milliseconds for each GiB, so it is not for runs whose time counts.
+    """
 
     roots: tuple[int, ...]
     postmaster: int
+    by_pss: bool = False
     cpu: float = 0.0
     peak: float = 0.0
     _over: threading.Event = field(default_factory=threading.Event)
@@ -55,6 +64,8 @@ class Meter:
 
     def _held(self) -> float:
         """Returns the memory that each process has for itself, because Postgres shares its buffers among all."""
+        if self.by_pss:
+            return pss(family(self.roots)) / MEBIBYTE
         held = 0
         for each in self._family():
             with suppress(psutil.NoSuchProcess):
@@ -63,9 +74,24 @@ class Meter:
         return held / MEBIBYTE
 
     def _family(self) -> list[psutil.Process]:
-        found: list[psutil.Process] = []
-        for root in (*self.roots, self.postmaster):
-            with suppress(psutil.NoSuchProcess):
-                first = psutil.Process(root)
-                found += [first, *first.children(recursive=True)]
-        return found
+        return family((*self.roots, self.postmaster))
+
+
+def family(roots: Iterable[int]) -> list[psutil.Process]:
+    """Returns these processes with all that descend from them."""
+    found: list[psutil.Process] = []
+    for root in roots:
+        with suppress(psutil.NoSuchProcess):
+            first = psutil.Process(root)
+            found += [first, *first.children(recursive=True)]
+    return found
+
+
+def pss(processes: Iterable[psutil.Process]) -> int:
+    """Returns the bytes of these processes by proportional set size, from /proc/*/smaps_rollup."""
+    held = 0
+    for each in processes:
+        with suppress(ProcessLookupError, FileNotFoundError):
+            lines = Path(f"/proc/{each.pid}/smaps_rollup").read_text().splitlines()
+            held += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return held

@@ -19,7 +19,7 @@ from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from peers.contender import UPSERT, started
-from peers.records import SCHEMA, target
+from peers.records import target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.dev.servers.spark_connect import SparkServer
     from peers.contender import Place, Task
+    from peers.workload import Output
 
 DEFINITION = """from lockstep.core.pipeline.definition import *
-P = Pipeline("{name}", "{topic}", Json("{schema}"), {target}, limits=Limits(records={limit}), guarantee={guarantee}())
+P = Pipeline("{name}", "{topic}", Json("{schema}"{json}), {target}, limits=Limits(records={limit}), guarantee={guarantee}())
 """
 
 
@@ -86,24 +87,34 @@ def settled(place: Place) -> None:
 
 
 def defined(place: Place, task: Task, limit: int = 100_000_000) -> PipelineFolder:
-    """Defines a pipeline of the table's name, with batches of at most so many records, and makes its table."""
-    upsert, name = task.kind == UPSERT, task.table
+    """Defines a pipeline of the table's name, with batches of at most so many records, and makes its tables."""
+    name, workload = task.table, task.workload
     facts = {
         "name": name,
         "topic": task.topic,
-        "schema": SCHEMA,
+        "schema": workload.schema,
+        "json": workload.json and f", {workload.json}",
         "limit": limit,
         "guarantee": task.option("guarantee"),
-        "target": f'Upsert("public.{name}", ("id",))' if upsert else f'Append("public.{name}")',
+        "target": f"({', '.join(_target(task, output) for output in workload.outputs)})",
     }
     folder = _folder(place) / name
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(DEFINITION.format(**facts))
-    (folder / "target.sql").write_text(target(task))
+    (folder / "target.sql").write_text(";\n".join(target(task, output) for output in workload.outputs))
+    if workload.transforms:
+        (folder / "transform.py").write_text(Path(workload.transforms).read_text())
     loaded = load(name)
     with closing(connect(place.dsn)) as conn:
         migrate_target(conn, loaded)
     return loaded
+
+
+def _target(task: Task, output: Output) -> str:
+    table = f'"public.{task.table}{output.suffix}"'
+    if task.kind == UPSERT:
+        return f'Upsert({table}, ("id",))'
+    return f"Append({table}, {output.transform!r})" if output.transform else f"Append({table})"
 
 
 def _folder(place: Place) -> Path:

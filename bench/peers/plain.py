@@ -13,7 +13,8 @@ from psycopg2.extras import execute_values
 
 from peers.contender import started
 from peers.limits import TUNED, is_end
-from peers.records import NAMES, ORIGIN
+from peers.orders import NAMES
+from peers.workload import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

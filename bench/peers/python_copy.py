@@ -18,6 +18,7 @@ import psycopg2
 
 from peers.contender import UPSERT, started
 from peers.python_copy_process import Share
+from peers.records import ORIGIN_DDL, REJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from peers.contender import Place, Task
 
 PROGRAM = "peers.python_copy_process"
+# Offsets begin at 0, and rejects have a table of their own. Both are written in the transaction of the rows.
 OFFSETS = """create table public.{table}_offsets (partition int4 primary key, next_offset int8 not null);
 insert into public.{table}_offsets select n, 0 from generate_series(0, {partitions} - 1) as n"""
 
@@ -55,17 +57,19 @@ class PythonCopy:
             _answer(process)
 
     def prepare(self, task: Task) -> None:
-        """Makes the table of offsets, at the beginning of each partition."""
+        """Makes the tables of offsets and rejects."""
         with closing(psycopg2.connect(started(self._place).superuser_dsn)) as conn, conn, conn.cursor() as cur:
             cur.execute(OFFSETS.format(table=task.table, partitions=task.partitions))
+            cur.execute(REJECTS.format(table=task.table, origin=ORIGIN_DDL))
 
     def run(self, task: Task) -> Mapping[str, float]:
         """Runs all shares side by side, until the last is committed."""
-        asked = self._started[: task.partitions]
-        for which, process in enumerate(asked):
-            _pipe(process.stdin).write(json.dumps(asdict(self._share(task, which))) + "\n")
+        shares = [share for share in task.workload.shares(task.partitions, self.processes) if share]
+        asked = list(zip(self._started, shares, strict=False))  # there may be more processes than partitions
+        for process, partitions in asked:
+            _pipe(process.stdin).write(json.dumps(asdict(self._share(task, partitions))) + "\n")
             _pipe(process.stdin).flush()
-        for process in asked:
+        for process, _ in asked:
             _answer(process)
         return {}
 
@@ -78,16 +82,17 @@ class PythonCopy:
             _pipe(process.stdin).close()
             process.wait(10)
 
-    def _share(self, task: Task, which: int) -> Share:
+    def _share(self, task: Task, partitions: tuple[int, ...]) -> Share:
         place = started(self._place)
         return Share(
             bootstrap=place.bootstrap,
             dsn=place.superuser_dsn,
             topic=task.topic,
             table=task.table,
-            partitions=tuple(range(which, task.partitions, self.processes)),
+            partitions=partitions,
             is_upsert=task.kind == UPSERT,
             rows=int(task.option("rows")),
+            lines=task.workload.lines,
         )
 
 

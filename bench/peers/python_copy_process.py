@@ -1,6 +1,6 @@
 """Runs one process of the Python peer that copies.
 
-It reads its partitions to their ends, and writes rows and offsets together. It takes a share as a line of JSON on
+It reads its partitions to their ends, and writes rows, rejects and offsets together. It takes a share as a line of JSON on
 standard input. It answers with a line: the number of rows that it has written.
 """
 
@@ -12,52 +12,38 @@ import sys
 import traceback
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psycopg2
 from confluent_kafka import Consumer, TopicPartition
 
+from peers.copy_text import escaped
 from peers.limits import TUNED, is_end
-from peers.records import NAMES, ORIGIN
+from peers.workload import ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import ModuleType
 
     from confluent_kafka import Message
 
 AT_ONCE, SECONDS_TO_WAIT, BUFFER_BYTES = 10_000, 0.02, 1 << 18
-COLUMNS = (*NAMES, *ORIGIN)
-COPY = f"copy {{table}} ({', '.join(COLUMNS)}) from stdin"
-BROUGHT = f"""insert into public.{{table}} ({", ".join(COLUMNS)}) select {", ".join(COLUMNS)} from {{table}}_copied
-on conflict (id) do update set {", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name != "id")}"""
+COPY = "copy {table} ({columns}) from stdin"
+BROUGHT = """insert into public.{table} ({columns}) select {columns} from {table}_copied
+on conflict (id) do update set {assigned}"""
 TEMPORARY = "create temporary table {table}_copied (like public.{table} including defaults) on commit delete rows"
 POSITIONS = "select partition, next_offset from public.{table}_offsets where partition = any(%s)"
 MOVE = "update public.{table}_offsets set next_offset = %s where partition = %s and next_offset = %s"
-ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-class Order(msgspec.Struct, gc=False):
-    """A record's value, typed, so that a record of another shape is refused."""
-
-    id: str
-    seq: int
-    part: int
-    customer: str
-    amount: float  # exact up to 15 digits, and the column has twelve
-    quantity: int
-    paid: bool
-    placed_at: str
-
-
-DECODE = msgspec.json.Decoder(Order).decode
+REJECT_COLUMNS = (*ORIGIN, "reason", "value")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The partitions of one process, with their first and last offsets.
+    """The partitions of one process.
 
-    A transaction takes `rows` rows, rounded up to a read.
+    A transaction takes `rows` records, rounded up to a read. `lines` is the module that decodes them.
     """
 
     bootstrap: str
@@ -67,6 +53,12 @@ class Share:
     partitions: tuple[int, ...]
     is_upsert: bool
     rows: int
+    lines: str
+
+    @property
+    def codec(self) -> ModuleType:
+        """Returns the module with the columns of a row, the decoder of a record, and the line that it becomes."""
+        return import_module(self.lines)
 
 
 @dataclass(slots=True)
@@ -75,52 +67,54 @@ class Transaction:
 
     share: Share
     lines: dict[str, str] = field(default_factory=dict)
+    rejects: list[str] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)
     rows: int = 0
 
     def take(self, messages: Iterable[Message], cur: Any) -> None:
         """Turns records into COPY's lines. Sends appends at once, and keeps upserts for the newest of their key."""
-        lines = []
+        codec, lines = self.share.codec, list[str]()
+        decode, line_of = codec.DECODE, codec.line_of
         for message in messages:
             partition, offset = message.partition(), message.offset()
-            order = DECODE(message.value())
-            line = line_of(order, partition, offset)
-            if self.share.is_upsert:
-                self.lines[order.id] = line
-            else:
-                lines.append(line)
             self.reached[partition] = offset + 1
             self.rows += 1
+            try:
+                record = decode(message.value())
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                self.rejects.append(reject_of(message, error))
+                continue
+            line = line_of(record, partition, offset)
+            if self.share.is_upsert:
+                self.lines[record.id] = line
+            else:
+                lines.append(line)
         if lines:
-            copied(cur, f"public.{self.share.table}", lines)
+            copied(cur, f"public.{self.share.table}", codec.COLUMNS, lines)
 
     def bring(self, cur: Any, positions: Mapping[int, int]) -> None:
-        """Replaces rows by key, and moves the offsets. Refuses to move one that another has moved."""
+        """Replaces rows by key, keeps rejects, and moves the offsets. Refuses to move one that another has moved."""
         if self.lines:
-            copied(cur, f"{self.share.table}_copied", self.lines.values())
-            cur.execute(BROUGHT.format(table=self.share.table))
+            columns = self.share.codec.COLUMNS
+            assigned = ", ".join(f"{name} = excluded.{name}" for name in columns if name != "id")
+            copied(cur, f"{self.share.table}_copied", columns, self.lines.values())
+            cur.execute(BROUGHT.format(table=self.share.table, columns=", ".join(columns), assigned=assigned))
+        if self.rejects:
+            copied(cur, f"public.{self.share.table}_rejects", REJECT_COLUMNS, self.rejects)
         for partition, reached in self.reached.items():
             cur.execute(MOVE.format(table=self.share.table), (reached, partition, positions[partition]))
             if cur.rowcount != 1:
                 raise ValueError(f"{self.share.topic}-{partition}: another process has moved {positions[partition]}")
 
 
-def copied(cur: Any, table: str, lines: Iterable[str]) -> None:
+def copied(cur: Any, table: str, columns: Iterable[str], lines: Iterable[str]) -> None:
     """Runs one COPY of lines that are ready."""
-    cur.copy_expert(COPY.format(table=table), io.StringIO("".join(lines)), BUFFER_BYTES)
+    cur.copy_expert(COPY.format(table=table, columns=", ".join(columns)), io.StringIO("".join(lines)), BUFFER_BYTES)
 
 
-def line_of(order: Order, partition: int, offset: int) -> str:
-    """Returns a line of COPY's text format, with the record's origin."""
-    return (
-        f"{escaped(order.id)}\t{order.seq}\t{order.part}\t{escaped(order.customer)}\t{order.amount}\t{order.quantity}\t"
-        f"{order.paid}\t{escaped(order.placed_at)}\t{partition}\t{offset}\n"
-    )
-
-
-def escaped(text: str) -> str:
-    """Returns text as COPY reads it back. Most texts have nothing to escape."""
-    return text.translate(ESCAPES) if not text.isprintable() or "\\" in text else text
+def reject_of(message: Message, error: Exception) -> str:
+    """Returns a line of the rejects: the record's place, the reason, and its bytes."""
+    return f"{message.partition()}\t{message.offset()}\t{escaped(str(error))}\t\\\\x{message.value().hex()}\n"
 
 
 def work(share: Share) -> int:

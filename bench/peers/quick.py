@@ -17,7 +17,7 @@ from peers.field import (
     PER_PARTITION,
     PYTHON_COPY,
 )
-from peers.found import median
+from peers.sides import FOUR, Comparison, Side
 from peers.telling import say
 
 if TYPE_CHECKING:
@@ -25,45 +25,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from peers.contender import Contender
-    from peers.found import Run
     from peers.rounds import Ring
 
-RECORDS, FOUR, MANY, SMALL = 100_000, 4, 512, 1_000
+RECORDS, MANY, SMALL = 100_000, 512, 1_000
 WARM_UPS = 4
 FULL, RUN, WIDE = "quick", "quick, a small run", "quick, many partitions"
 PEERS = (AVAILABLE_NOW.name, AVAILABLE_NOW_UPSERT.name)
 SHARE = 0.5  # a ratio may fall to this share of what was recorded: machines differ, and a busy one scatters
 AGAIN = 2  # a ratio that fell is measured so many times more
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A contender in a part: what it writes there, and from a topic of how many partitions."""
-
-    part: str
-    contender: Contender
-    records: int
-    partitions: int = FOUR
-
-    def seconds(self, runs: Iterable[Run]) -> dict[int, float]:
-        """Returns the seconds for a record, by round."""
-        mine = (run for run in runs if (run.part, run.contender) == (self.part, self.contender.name))
-        return {run.number: run.seconds / max(run.records, 1) for run in mine}
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two sides, of which the first is held against the second."""
-
-    name: str
-    ours: Side
-    theirs: Side
-
-    def ratio(self, runs: Iterable[Run]) -> float | None:
-        """Returns how many times as fast the first is: the median over the rounds that both ran."""
-        runs = list(runs)
-        ours, theirs = self.ours.seconds(runs), self.theirs.seconds(runs)
-        return median([theirs[number] / ours[number] for number in ours if number in theirs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +60,7 @@ class Ratio:
 
 def comparisons(records: int = RECORDS) -> tuple[Comparison, ...]:
     """Returns what is compared. `records` is the size of the part with most of them."""
-    append, upsert = map(_tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT))
+    append, upsert = map(tuned, (AVAILABLE_NOW, AVAILABLE_NOW_UPSERT))
 
     def full(name: str, ours: Contender, theirs: Contender) -> Comparison:
         return Comparison(name, Side(FULL, ours, records), Side(FULL, theirs, records))
@@ -159,6 +128,6 @@ def record(ratios: dict[str, float], machine: dict[str, Any], file: Path) -> Non
     file.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _tuned(contender: Contender) -> Contender:
+def tuned(contender: Contender) -> Contender:
     """Returns the contender with its usually fastest tuning, instead of looking for it."""
     return replace(contender, tunings=(contender.tunings[-1],))

@@ -1,82 +1,70 @@
-"""Makes the common records and the common table, and compares the results row by row."""
+"""Makes the topics and the tables of a workload, and compares the tables row by row with what was produced."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg2
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from peers.contender import APPEND, KEYED_LIMIT, UPSERT
+from peers.orders import ORDERS
 
 if TYPE_CHECKING:
-    from peers.contender import Place, Task
+    from collections.abc import Iterator
 
-SCHEMA = (
-    "id string, seq bigint, part int, customer string, amount decimal(12,2), quantity int, "
-    "paid boolean, placed_at timestamp"
-)
-NAMES = tuple(column.split()[0] for column in SCHEMA.split(", "))
+    from peers.contender import Place, Task
+    from peers.workload import Output, Workload
+
 ROWS = "_rows"  # ends the name of a table with a view before it
-ORIGIN = ("_stream", "_offset")  # a peer's partition and offset
 ORIGIN_DDL = "_stream int4 not null, _offset int8 not null"
-DDL = """id text not null, seq bigint not null, part integer not null, customer text not null, amount numeric(12,2) not null,
-    quantity integer not null, paid boolean not null, placed_at timestamptz not null"""
 TARGET = "create table public.{table} ({ddl}, {origin}, _ordinal int4 not null, _batch int8 not null{key})"
+REJECTS = "create table if not exists public.{table}_rejects ({origin}, reason text not null, value bytea not null)"
 BY_BATCH, VIEWED = ("table", "by batch"), ("table", "behind a view")
 AT_LEAST_ONCE = ("guarantee", "AtLeastOnce")
 PEERS_DEFAULTS = "alter table public.{table} alter _ordinal set default 0, alter _batch set default 0"
-VALUE = (
-    '{"id":"order-%010d","seq":%d,"part":%d,"customer":"customer-%06d","amount":%d.%02d,"quantity":%d,"paid":%s,'
-    '"placed_at":"2026-05-01T%02d:%02d:%02dZ"}'
+BESIDE = ("_stage", "_offsets", "_rejects")  # end the names of tables that a contender keeps beside its own
+COUNTED = """select (select count(*) from ({expected}) as e)::bigint, (select count(*) from public.{table})::bigint"""
+# A row that is expected is found once, however often it is there: the others are too many.
+COMPARED = (
+    COUNTED
+    + """, (select count(*) from ({expected}) as e where exists (select from public.{table} as t
+    where t.{by} = e.{by} and ({theirs}) is not distinct from ({ours})))::bigint"""
 )
-# The same once more, by another hand: every tenth record of a partition is a change of an earlier one.
-PRODUCED = """create table produced."{topic}" as
-select 'order-' || lpad((case when i % 10 = 9 then i / 20 * 10 * {partitions} + part else seq end)::text, 10, '0') as id, seq,
-    part, 'customer-' || lpad((seq * 7919 % 100003)::text, 6, '0') as customer,
-    ((seq * 37 % 1000000) / 100.0)::numeric(12,2) as amount, (seq % 97 + 1)::integer as quantity, seq % 3 = 0 as paid,
-    timestamptz '2026-05-01T00:00:00Z' + make_interval(secs => seq % 86400) as placed_at
-from (select n as seq, (n % {partitions})::integer as part, n / {partitions} as i
-    from generate_series(0::bigint, {records}::bigint - 1) as n) as numbers;
-create table produced."{topic}_newest" as select distinct on (id) * from produced."{topic}" order by id, seq desc;
-analyze produced."{topic}"; analyze produced."{topic}_newest"
-"""
-COMPARED = """with written as (select {names}, count(*) as times from public.{table} group by {names}),
-    compared as (select w.times as there, e.seq is not null as expected
-        from written as w full join produced."{expected}" as e using ({names}))
-select coalesce(sum(1) filter (where there is null), 0)::bigint,
-    coalesce(sum(there - case when expected then 1 else 0 end) filter (where there is not null), 0)::bigint from compared"""
+REJECTED = "select count(*)::bigint from {table}"
+WAY = """select route ->> 'way' from lockstep.attempt join lockstep.batch using (batch_id)
+where pipeline = %s and batch.state = 'committed' order by attempt.token desc limit 1"""
+BY_LOCKSTEP = "lockstep.reject join lockstep.stream using (stream_id) where pipeline = %s"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A table against the produced records: rows that are missing or wrong, and rows that should not exist."""
+    """Tables against the produced records: rows that are missing or wrong, and rows that should not exist."""
 
-    lost: int
-    doubled: int
-
-
-def produce(place: Place, topic: str, records: int, partitions: int) -> None:
-    """Makes a topic with so many records, and beside it in the database the expected contents of a table."""
-    fill(place, topic, records, partitions)
-    expect(place, topic, records, partitions)
+    lost: int | None
+    doubled: int | None
 
 
-def fill(place: Place, topic: str, records: int, partitions: int) -> None:
+def produce(place: Place, workload: Workload, topic: str, records: int, partitions: int) -> None:
+    """Makes a topic with so many records, and next to it in the database the expected contents of the tables."""
+    fill(place, topic, records, partitions, workload)
+    workload.expect(place, topic, records, partitions)
+
+
+def fill(place: Place, topic: str, records: int, partitions: int, workload: Workload = ORDERS) -> None:
     """Makes the topic alone."""
     admin = AdminClient({"bootstrap.servers": place.bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     options = {"bootstrap.servers": place.bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10_000_000}
     options |= {"enable.idempotence": True}  # a batch that is sent again must not come behind later ones
     producer = Producer(options)
-    for seq in range(records):
-        key, value = record(seq, partitions)
+    for seq, (key, value, partition) in enumerate(workload.records(records, partitions)):
         while True:
             try:
-                producer.produce(topic, value, key, partition=seq % partitions)
+                producer.produce(topic, value, key, partition=partition)
                 break
             except BufferError:  # the broker takes what was sent before
                 producer.poll(0.1)
@@ -86,45 +74,33 @@ def fill(place: Place, topic: str, records: int, partitions: int) -> None:
         raise SystemExit(f"{topic}: the broker did not take all records")
 
 
-def expect(place: Place, topic: str, records: int, partitions: int) -> None:
-    """Makes the expected contents of the tables. The database computes them, by other code than the records'."""
-    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
-        cur.execute("create schema if not exists produced")
-        cur.execute(PRODUCED.format(topic=topic, records=records, partitions=partitions))
-
-
-def record(seq: int, partitions: int) -> tuple[str, str]:
-    """Returns key and value of the record with this number. It lies in partition `seq % partitions`."""
-    part, i = seq % partitions, seq // partitions
-    number = i // 20 * 10 * partitions + part if i % 10 == 9 else seq  # noqa: PLR2004 - every tenth
-    cents, second = seq * 37 % 1_000_000, seq % 86_400
-    moment = second // 3600, second // 60 % 60, second % 60
-    fields = seq * 7919 % 100_003, cents // 100, cents % 100, seq % 97 + 1, "false" if seq % 3 else "true"
-    return f"order-{number:010}", VALUE % (number, seq, part, *fields, *moment)
-
-
 def make_table(place: Place, task: Task) -> None:
-    """Makes an empty table: as Lockstep's, or bare."""
-    as_ours = f"{target(task)}; {PEERS_DEFAULTS.format(table=task.table)}"
-    bare = f"create table public.{task.table} ({DDL})"
-    _execute(place, as_ours if task.kind in {APPEND, KEYED_LIMIT, UPSERT} else bare)
+    """Makes empty tables: as Lockstep's, or bare. Where records are bad, also one for a peer's rejects."""
+    for output in task.workload.outputs:
+        table = f"{task.table}{output.suffix}"
+        as_ours = f"{target(task, output)}; {PEERS_DEFAULTS.format(table=table)}"
+        bare = f"create table public.{table} ({output.ddl})"
+        _execute(place, as_ours if task.kind in {APPEND, KEYED_LIMIT, UPSERT} else bare)
+    if task.workload.bad_in:
+        _execute(place, REJECTS.format(table=task.table, origin=ORIGIN_DDL))
 
 
-def target(task: Task) -> str:
+def target(task: Task, output: Output) -> str:
     """Returns the statement that makes Lockstep's table."""
     key, cut = "id" if task.kind == UPSERT else "_stream, _offset, _ordinal", ""
     if BY_BATCH in task.options:
         key, cut = f"{key}, _batch", " partition by list (_batch)"
     key = "" if AT_LEAST_ONCE in task.options else f", primary key ({key})"  # a key would refuse what comes again
-    table = f"{task.table}{ROWS}" if VIEWED in task.options else task.table
-    return TARGET.format(table=table, ddl=DDL, origin=ORIGIN_DDL, key=key) + cut
+    table = f"{task.table}{output.suffix}{ROWS if VIEWED in task.options else ''}"
+    return TARGET.format(table=table, ddl=output.ddl, origin=ORIGIN_DDL, key=key) + cut
 
 
 def drop_table(place: Place, task: Task) -> None:
-    """Drops the table, the view before it, and the tables that a contender keeps beside it."""
-    names = (f"public.{task.table}{suffix}" for suffix in ("", "_stage", "_offsets"))
-    behind = f"drop table if exists public.{task.table}{ROWS} cascade"
-    _execute(place, f"{behind}; drop table if exists {', '.join(names)}")
+    """Drops the tables, the views before them, and the tables that a contender keeps next to them."""
+    tables = [f"public.{task.table}{output.suffix}" for output in task.workload.outputs]
+    behind = ", ".join(f"{table}{ROWS}" for table in tables)
+    names = ", ".join([*tables, *(f"public.{task.table}{suffix}" for suffix in BESIDE)])
+    _execute(place, f"drop table if exists {behind} cascade; drop table if exists {names}")
 
 
 def settle(place: Place) -> None:
@@ -133,25 +109,52 @@ def settle(place: Place) -> None:
 
 
 def compare(place: Place, task: Task) -> Comparison:
-    """Compares the table with the produced records, whole rows.
+    """Compares the tables with the produced records, whole rows.
 
     A row with another value counts as both lost and too many.
     """
-    expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
-    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
-        cur.execute("set local work_mem = '512MB'")  # the groups stay in memory
-        cur.execute(COMPARED.format(names=", ".join(NAMES), table=task.table, expected=expected))
-        lost, doubled = cur.fetchone() or (0, 0)
-    return Comparison(lost, doubled)
+    each = _asked_of_each_table(place, task, COMPARED)
+    found = [(expected - right, there - right) for expected, there, right in each]
+    return Comparison(sum(lost for lost, _ in found), sum(doubled for _, doubled in found))
 
 
 def count(place: Place, task: Task) -> Comparison:
-    """Compares the number of rows alone, which is enough for runs that do not count."""
-    expected = f"{task.topic}_newest" if task.kind == UPSERT else task.topic
+    """Compares the numbers of rows alone, which is enough for runs that do not count."""
+    missing = [expected - there for expected, there in _asked_of_each_table(place, task, COUNTED)]
+    return Comparison(sum(max(each, 0) for each in missing), sum(max(-each, 0) for each in missing))
+
+
+def rejects(place: Place, task: Task, *, by_lockstep: bool) -> int:
+    """Returns how many records of a run are rejects, as Lockstep's ledger or a peer's own table has them."""
+    table = BY_LOCKSTEP if by_lockstep else f"public.{task.table}_rejects"
     with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
-        cur.execute(f'select (select count(*) from produced."{expected}") - (select count(*) from public.{task.table})')
-        (missing,) = cur.fetchone() or (0,)
-    return Comparison(max(missing, 0), max(-missing, 0))
+        cur.execute(REJECTED.format(table=table), (task.table,) if by_lockstep else None)
+        (found,) = cur.fetchone() or (0,)
+    return int(found)
+
+
+def way(place: Place, task: Task) -> str:
+    """Returns the way that the records of Lockstep's run took, as the ledger has it."""
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute(WAY, (task.table,))
+        (found,) = cur.fetchone() or ("",)
+    return f"Lockstep, {found}"
+
+
+def _asked_of_each_table(place: Place, task: Task, query: str) -> Iterator[tuple[Any, ...]]:
+    with closing(psycopg2.connect(place.superuser_dsn)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set local work_mem = '512MB'")  # the rows of both sides stay in memory
+        for output in task.workload.outputs:
+            expected = output.newest if task.kind == UPSERT and output.newest else output.expected
+            facts = {"table": f"{task.table}{output.suffix}", "expected": expected.format(topic=task.topic)}
+            facts |= {"by": output.by}
+            facts |= {alias: _listed(of, output) for alias, of in (("theirs", "t"), ("ours", "e"))}
+            cur.execute(query.format(**facts))
+            yield cur.fetchone() or ()
+
+
+def _listed(alias: str, output: Output) -> str:
+    return ", ".join(f"{alias}.{name}" for name in output.names)
 
 
 def _execute(place: Place, statement: str) -> None:

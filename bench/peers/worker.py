@@ -50,9 +50,9 @@ class Worker:
         """Does the work that is not measured."""
         self._ask("prepare", task)
 
-    def run(self, task: Task) -> tuple[float, dict[str, float], Meter]:
+    def run(self, task: Task, *, by_pss: bool = False) -> tuple[float, dict[str, float], Meter]:
         """Returns the seconds, those of the steps that the session reports, and its use of resources."""
-        with Meter((self._process.pid or 0,), self._place.postmaster) as meter:
+        with Meter((self._process.pid or 0,), self._place.postmaster, by_pss=by_pss) as meter:
             seconds, steps = self._ask("run", task)
         return seconds, steps, meter
 

@@ -16,9 +16,11 @@ import pytest
 
 from peers.contender import APPEND, KEYED_LIMIT, UPSERT, Place, Task
 from peers.limits import BareCopy
+from peers.order_lines import COLUMNS, Order, line_of
+from peers.orders import ORDERS, expect, record
 from peers.python_copy import PROGRAM, PythonCopy
-from peers.python_copy_process import COPY, Order, Share, Transaction, copied, line_of
-from peers.records import Comparison, compare, drop_table, expect, make_table, record
+from peers.python_copy_process import Share, Transaction, copied
+from peers.records import Comparison, compare, drop_table, make_table
 from peers.settings import SHARED, settings, share
 
 RECORDS, PARTITIONS = 4_000, 4
@@ -109,10 +111,10 @@ def test_rows_are_rolled_back_with_an_offset_that_another_process_has_moved(fill
     make_table(place, task)
     PythonCopy(1, place).prepare(task)
     asked(place.dsn, "update moved_offsets set next_offset = 7 where partition = 1 returning 1")
-    part = Share(place.bootstrap, place.dsn, name, "moved", (1,), is_upsert=False, rows=100)
+    part = Share(place.bootstrap, place.dsn, name, "moved", (1,), is_upsert=False, rows=100, lines=ORDERS.lines)
     with closing(psycopg2.connect(place.dsn)) as conn:
         cur = conn.cursor()
-        copied(cur, "public.moved", [line_of(order(id="a"), 1, 4)])
+        copied(cur, "public.moved", COLUMNS, [line_of(order(id="a"), 1, 4)])
         with pytest.raises(ValueError, match="another process has moved 0"):
             Transaction(part, reached={1: 5}).bring(cur, {1: 0})
     assert asked(place.dsn, "select count(*) from moved") == [(0,)]
@@ -131,8 +133,8 @@ def test_a_line_is_read_back_as_the_record_has_it(database):
     large = {"seq": 2**62, "part": 3, "amount": 9999999999.99, "quantity": -4, "paid": False}
     orders = [order(id=odd, customer=odd, placed_at="2026-05-01T23:59:59Z", **large), order(customer="\\N")]
     with closing(psycopg2.connect(database)) as conn, conn, conn.cursor() as cur:
-        copied(cur, "public.odd", [line_of(each, 5, offset) for offset, each in enumerate(orders)])
-    assert COPY.count("_offset") == 1
+        copied(cur, "public.odd", COLUMNS, [line_of(each, 5, offset) for offset, each in enumerate(orders)])
+    assert COLUMNS.count("_offset") == 1
     found = asked(
         database, "select id, seq, part, customer, amount, quantity, paid, placed_at from odd order by _offset"
     )

@@ -10,9 +10,10 @@ import psycopg2
 import pytest
 
 from peers.contender import APPEND, UNKEYED, UPSERT, Place, Task
+from peers.orders import NAMES, expect, record
 from peers.ours import defined
 from peers.plain import Plain
-from peers.records import NAMES, VIEWED, Comparison, compare, drop_table, expect, make_table, record
+from peers.records import VIEWED, Comparison, compare, drop_table, make_table
 
 RECORDS, PARTITIONS = 400, 4
 COLUMNS = """select attname, format_type(atttypid, atttypmod), attnotnull from pg_attribute

@@ -32,14 +32,13 @@ def turns(monkeypatch):
     def made(times) -> Ring:
         left = iter(times)
 
-        def turn(self, part, contender, _topic, number, *_and_more: Any):
+        def turn(self, part, contender, number, *_and_more: Any):
             asked.append((part, number, self._best.get(contender.name, contender.tunings[0])))
             seconds = next(left)
             return [] if seconds is None else [Run(part, contender.name, PEER, APPEND, 1, number, number, seconds)]
 
         asked = []
         monkeypatch.setattr(Ring, "_turn", turn)
-        monkeypatch.setattr(Ring, "topic", lambda *_: "t")
         ring = Ring(Place(Path(), "", "", "", 0, Path()), Found(MACHINE))
         return ring, asked  # type: ignore[return-value]
 

@@ -12,7 +12,8 @@ import psycopg2
 import pytest
 
 from peers.contender import APPEND, UNKEYED, UPSERT, Place, Task
-from peers.records import Comparison, compare, count, expect, make_table, record
+from peers.orders import expect, record
+from peers.records import Comparison, compare, count, make_table
 
 RECORDS, PARTITIONS = 1_000, 4
 FILLED = "insert into {table} ({names}) select {names} from jsonb_populate_recordset(null::{table}, %s)"
