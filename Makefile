@@ -120,6 +120,10 @@ bench: $(VENV)/.built jars ## Lockstep beside its peers, about 45 minutes; write
 bench-quick: $(VENV)/.built jars ## a few of its ratios in a few minutes; fails when one falls under half of what was recorded
 	@$(BIN)/python bench/versus_quick.py $(ARGS)
 
+.PHONY: bench-real
+bench-real: $(VENV)/.built jars ## Lockstep beside its peers with wide records, bad ones, odd texts and transforms, about an hour
+	@$(BIN)/python bench/real_records.py $(ARGS)
+
 .PHONY: bench-ledger
 bench-ledger: $(VENV)/.built servers ## plan and commit on a full ledger against an empty one, as ratios
 	@$(BIN)/python bench/ledger_growth.py $(ARGS)

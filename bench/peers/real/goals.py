@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from peers.found import Found
 
 MOST_MEMORY = 1.3
+WRONG = "runs with a row lost or too many, or another number of rejects"
 
 
 def goals(found: Found) -> list[Goal]:
     """Returns all goals in their order. What was not measured has no figure."""
 
     def ratio(part: str, to: str, contender: Contender, bound: float) -> Goal:
-        sides = Side(part, VIEW, 0), Side(to, contender, 0)
-        compared = Comparison("", *sides).ratio(found.runs)
-        said = f"{part} to {to}" if contender is VIEW else f"{part}, view, to {contender.name}"
-        return Goal(said, f">= {bound:g}", bound, compared)
+        ours = FIELD[part][1][0]
+        name = f"{part} to {to}" if contender is ours else f"{part}, to {contender.name}"
+        compared = Comparison(name, Side(part, ours, 0), Side(to, contender, 0))
+        return Goal(f"{compared.name} ({ours.name})", f">= {bound:g}", bound, compared.ratio(found.runs))
 
     return [
         ratio(BAD, CLEAN, VIEW, 0.8),
@@ -49,7 +50,7 @@ def goals(found: Found) -> list[Goal]:
         Goal(
             f"peak PSS, {BAD} to {CLEAN}", f"<= {MOST_MEMORY}", MOST_MEMORY, _memory(found, BAD, CLEAN), at_least=False
         ),
-        Goal("runs with a row lost or too many, or another number of rejects", "0", 0, _wrong(found), at_least=False),
+        Goal(WRONG, "0", 0, _wrong(found), at_least=False),
     ]
 
 

@@ -31,7 +31,8 @@ def shown(found: Found) -> str:
 
 def save(found: Found, file: Path) -> None:
     """Writes all runs, each with its workload and its engine, and the goals."""
-    found.machine["workload"] = {"seed": SEED, "partitions, %": [100 * each // sum(WEIGHTS) for each in WEIGHTS]}
+    shares = "/".join(str(100 * each // sum(WEIGHTS)) for each in WEIGHTS)
+    found.machine["workload"] = f"seed {SEED}, {len(WEIGHTS)} partitions of {shares} %"
     reached = [asdict(goal) | {"met": goal.met} for goal in goals(found)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(asdict(found) | {"goals": reached}, indent=1, ensure_ascii=False) + "\n")
