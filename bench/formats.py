@@ -25,6 +25,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from fastavro import parse_schema, schemaless_writer
 
+from avro import PROGRAMS, cpu_seconds
 from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.context.systems import configured_registry
@@ -34,7 +35,6 @@ from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
 from lockstep.steps.context import Context
 from per_partition import on_servers
-from ways import PROGRAMS, cpu_seconds
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from support.fakes.registry import SchemaRegistry, a_registry

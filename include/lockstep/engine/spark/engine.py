@@ -31,7 +31,7 @@ from lockstep.engine.spark.once import read_once
 from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
 from lockstep.engine.spark.rows import in_spark, typed
 from lockstep.engine.spark.session import session
-from lockstep.engine.spark.source import frame_of
+from lockstep.engine.spark.source import frame_given
 from lockstep.engine.transforms import TRANSFORM_NAME, Transforms
 from lockstep.formats import decoder_of
 
@@ -166,8 +166,7 @@ class SparkEngine:
 
     def _given(self, reader: PartReader, writer: TaskWriter) -> DataFrame:
         """Returns the transform's input. The writer's intake counts the records, and keeps rejects and deletions."""
-        read, topic = partial(reader.given, writer.intake), str(self._folder.pipeline.topic)
-        return frame_of(session(), len(reader.parts), read, self._transforms.given_columns, topic)
+        return frame_given(reader, self._folder, self._transforms, writer.intake)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
         """Runs `do`, without the records that are proved to kill their reader."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from lockstep.core.errors import BadData, ReaderDied
 from lockstep.core.isolation import MOST_FATAL, fatal_record, names_of, trial_seconds
 from lockstep.engine.spark.rows import typed
-from lockstep.engine.spark.session import session
 from lockstep.engine.spark.short import numbers
-from lockstep.engine.spark.source import frame_of
+from lockstep.engine.spark.source import frame_given
 from lockstep.engine.trial import TASK, intake, swallow_parts, swallowed
 
 if TYPE_CHECKING:
@@ -60,8 +59,7 @@ def trial(reader: PartReader, folder: PipelineFolder, transforms: Transforms, wo
     if folder.decodes_to_rows:
         numbers(len(reader.parts)).mapInArrow(partial(swallow_parts, reader), TASK).collect()
         return
-    read, topic = partial(reader.given, intake), str(folder.pipeline.topic)
-    given = frame_of(session(), len(reader.parts), read, transforms.given_columns, topic)
+    given = frame_given(reader, folder, transforms, intake)
     for target, (_, columns) in zip(folder.pipeline.targets, work.tables, strict=True):
         _run(typed(transforms.applied(target, given, work.run), columns))
 

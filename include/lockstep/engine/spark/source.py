@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from lockstep.engine.plans import KAFKA
 from lockstep.engine.spark import connect as spark_connect
+from lockstep.engine.spark.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from lockstep.core.pipeline.folder import PipelineFolder
+    from lockstep.engine.part_reader import Intake, PartReader
+    from lockstep.engine.transforms import Transforms
 
     ReadPart = Callable[[int], Iterator[pa.RecordBatch]]
 
@@ -24,6 +30,13 @@ class NumberedPart(InputPartition):
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def frame_given(reader: PartReader, folder: PipelineFolder, transforms: Transforms, intake: Intake) -> DataFrame:
+    """Returns a transform's input. The intake counts the records, and keeps rejects and deletions to itself."""
+    pipeline = folder.pipeline
+    topic = pipeline.topic if isinstance(pipeline.topic, str) else pipeline.name
+    return frame_of(session(), len(reader.parts), partial(reader.given, intake), transforms.given_columns, topic)
 
 
 def frame_of(
