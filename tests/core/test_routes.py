@@ -100,7 +100,8 @@ def test_an_engine_that_does_not_exist_is_refused_by_the_name_of_who_asks():
 def test_what_only_spark_can_do_is_its_work_and_a_wish_for_this_process_is_refused(changed, because):
     its = folder(**changed)
     assert route(its, choice(its)).document() == {"way": "spark", "because": f"the default; {because}"}
-    assert choice(its, environment="process").way is Way.SPARK
+    for_all = choice(its, environment="process")
+    assert route(its, for_all).document() == {"way": "spark", "because": f"LOCKSTEP_ENGINE is process; {because}"}
     with pytest.raises(BadDefinition, match=f"orders: --engine is process, and {because}: only Spark can do that"):
         choice(its, "process")
     with pytest.raises(BadDefinition, match="the definition's engine is process, and"):

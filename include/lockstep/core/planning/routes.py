@@ -82,22 +82,24 @@ def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: st
     if not has_spark and (way is Way.SPARK or why):
         reason = why or f"{where} is {name}"
         raise Refusal(f"{folder.pipeline.name}: {reason}, and {PYSPARK_MISSING}", next_command=INSTALL_SPARK)
-    if way is Way.PROCESS and why:
-        if where != ENGINE:
-            raise BadDefinition(
-                f"{folder.pipeline.name}: {where} is {name}, and {why}: only Spark can do that",
-                next_command=f"take {where} away, or set it to {Way.SPARK}",
-            )
-        way = Way.SPARK
+    if way is Way.PROCESS and why and where != ENGINE:
+        raise BadDefinition(
+            f"{folder.pipeline.name}: {where} is {name}, and {why}: only Spark can do that",
+            next_command=f"take {where} away, or set it to {Way.SPARK}",
+        )
     return EngineChoice(way, where if where in ("the default", PYSPARK_MISSING) else f"{where} is {name}")
 
 
 def route(folder: PipelineFolder, choice: EngineChoice, *, left: bool = False) -> Route:
-    """Returns the way of a batch. `left` says that a record has kept the decoder of this process busy."""
-    if choice.way is Way.PROCESS and not left:
+    """Returns the way of a batch. `left` says that a record has kept the decoder of this process busy.
+
+    Spark makes the rows that it alone can make, whatever was chosen.
+    """
+    why = needs_spark(folder)
+    if choice.way is Way.PROCESS and not why and not left:
         return Route(Way.PROCESS, f"{choice.because}; this process reads, decodes and writes")
     because = "a record keeps the decoder of this process busy" if left else choice.because
-    return Route(Way.SPARK, f"{because}; {needs_spark(folder) or 'tasks read, decode and write in one pass'}")
+    return Route(Way.SPARK, f"{because}; {why or 'tasks read, decode and write in one pass'}")
 
 
 def needs_spark(folder: PipelineFolder) -> str | None:
