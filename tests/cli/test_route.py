@@ -35,4 +35,4 @@ def test_a_plan_of_nothing_has_no_route(here, lockstep):
 def test_check_says_the_way_of_a_definition(lockstep):
     (checked,) = lockstep("check", "drill", "--json").document["pipelines"]
     assert checked["route"]["way"] == "process"
-    assert "  route: process: batches of up to 20,000 offsets" in lockstep("check", "drill").out
+    assert "  route: process: LOCKSTEP_ENGINE is process; this process reads" in lockstep("check", "drill").out

@@ -220,8 +220,7 @@ def test_an_envelope_is_a_record(sample):
     ("form", "transform", "why"),
     [
         (Json("id string"), "def transform(records):\n    return records\n", "a transform makes the rows"),
-        (Custom("id string"), None, "the format is Custom, and only Json and Avro decode by columns"),
-        (Json("id string"), None, "a record is left to its decoder"),
+        (Custom("id string"), None, "a record of Custom may end its reader"),
     ],
 )
 def test_why_spark_starts_is_said_before_it_does(tmp_path, form, transform, why):

@@ -18,7 +18,7 @@ from lockstep.core.errors import Refusal, quoted
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import topic_tags
-from lockstep.core.planning.routes import EngineChoice, Way, needs_spark
+from lockstep.core.planning.routes import EngineChoice, Way, may_end_its_reader, needs_spark
 from lockstep.core.registry import NAME_REGISTRY
 from lockstep.core.settings import REMOTE
 from lockstep.dev import scratch
@@ -65,19 +65,19 @@ def try_records(
     sample = SampleRanges("", KafkaOptions(), limits, given=tuple(records), stamp=stamp)
     engines: list[str] = []
     here = without_lake(folder)
-    why = needs_spark(here) or "a record is left to its decoder"
+    why = needs_spark(here) or may_end_its_reader(here.pipeline)
     say("starting a Postgres of the trial's own")
     with scratch.scratch_ledger() as dsn, closing(Context(dsn, SampleLog(len(records)))) as at:
 
         def spark() -> Engine:
-            say(f"starting Spark: {why}")
+            say(f"starting Spark: {why or 'a record keeps the decoder of this process busy'}")
             from lockstep.engine.spark.engine import SparkEngine  # noqa: PLC0415 - it takes longer than many a trial
 
             os.environ.pop(REMOTE, None)  # a server elsewhere cannot reach the trial's Postgres
             engines.append("spark")
             return SparkEngine(here, "", dsn, registry=registry, sample=sample)
 
-        choice = EngineChoice(Way.SPARK if needs_spark(here) else Way.PROCESS, "a trial")
+        choice = EngineChoice(Way.SPARK if why else Way.PROCESS, "a trial")
         engine = ChosenEngine(here, lambda: ProcessReader(here, sample, dsn, registry), spark, choice)
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")

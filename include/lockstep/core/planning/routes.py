@@ -111,6 +111,11 @@ def needs_spark(folder: PipelineFolder) -> str | None:
     return None
 
 
-def keeps_ranges_whole(pipeline: Pipeline) -> bool:
-    """Returns True for a format whose records may end their reader. A range is then no task's in pieces."""
-    return isinstance(pipeline.format, Debezium | Protobuf | Custom)
+def may_end_its_reader(pipeline: Pipeline) -> str | None:
+    """Says of which format a record may end its reader, or returns None. Its ranges are no task's in pieces."""
+    kind = pipeline.format
+    return (
+        f"a record of {type(kind).__name__} may end its reader"
+        if isinstance(kind, Debezium | Protobuf | Custom)
+        else None
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.postgres import PARTITION_ROLE, STAGER, transaction
-from lockstep.core.planning.routes import keeps_ranges_whole
+from lockstep.core.planning.routes import may_end_its_reader
 from lockstep.faults import reach
 from lockstep.ledger.admin.shown_view import of_rows
 from lockstep.ledger.batch import attempts, hidden, ranges
@@ -89,7 +89,7 @@ def land_ranges(
         epochs={},
         shown=folder.pipeline.first.table,
         keeps_bytes=folder.quarantines,
-        may_cut=rows.parts_of is None and not has_cut and not keeps_ranges_whole(folder.pipeline),
+        may_cut=rows.parts_of is None and not has_cut and not may_end_its_reader(folder.pipeline),
     )
     require_taken(attempt, outcomes_of(engine, work, task))
     return True
