@@ -137,7 +137,7 @@ def test_driver_and_executors_are_of_one_python():
 def test_executors_have_what_staging_imports():
     groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["dependency-groups"]
     installed, locked = set(groups["executors"]), pins("requirements-executors.txt")
-    sources = [*CHECKOUT.glob("include/lockstep/engine/sinks/*.py"), *CHECKOUT.glob("include/lockstep/formats/*.py")]
+    sources = [*CHECKOUT.glob("include/lockstep/engine/sinks/*.py"), *CHECKOUT.rglob("include/lockstep/formats/**/*.py")]
     imported = {
         name for file in sources for name in re.findall(r"^(?:import|from) (\w+)", file.read_text(), re.MULTILINE)
     }

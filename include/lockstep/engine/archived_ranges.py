@@ -121,6 +121,7 @@ def with_files(reader: KafkaRanges, work: StageWork, archive: Archive) -> Archiv
         reader.bootstrap,
         reader.options,
         reader.limits,
+        reader.hidden,
         pipeline=work.pipeline,
         store=ArchiveStore(archive.place),
         files=work.archived,

@@ -84,8 +84,6 @@ class KafkaRanges:
 
     def hiding(self, work: StageWork) -> Self:
         """Returns the reader without the bytes of the records that the work hides."""
-        if not work.hidden:
-            return self
         reasons = {item: READER_BUSY_TWICE if item in work.busy else READER_ENDED_TWICE for item in work.hidden}
         return replace(self, hidden={(*log_place(at), at.offsets.from_offset): why for at, why in reasons.items()})
 

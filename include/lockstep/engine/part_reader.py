@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 def reader_of(work: StageWork, kafka: KafkaRanges, archive: Archive | None) -> KafkaRanges:
     """Returns the reader of a work's ranges, without the bytes of the records that it hides. Every engine asks here."""
+    kafka = kafka.hiding(work) if work.hidden else kafka
     if archive is None or not work.archived:
-        return kafka.hiding(work)
+        return kafka
     from lockstep.engine.archived_ranges import with_files  # noqa: PLC0415 - few batches begin below log start
 
-    return with_files(kafka, work, archive).hiding(work)
+    return with_files(kafka, work, archive)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.core.capture.debezium import Debezium
-from lockstep.core.formats.registered import Avro, Protobuf
+from lockstep.core.formats.registered import Avro, Protobuf, require_registry
 from lockstep.core.isolation import hidden_reason
 from lockstep.core.pipeline.formats import Json, marked_columns
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import BYTES_COLUMNS
 from lockstep.deadline import Deadline
 from lockstep.formats.judges import judge_of
-from lockstep.formats.registered import require_registry
 from lockstep.formats.rows import RecordOutcome, require_accepted, shortened_reason
 from lockstep.formats.values import arrow_type
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
-from lockstep.core.formats.registered import EVERY, Avro, Protobuf
+from lockstep.core.formats.registered import EVERY, Avro, Protobuf, require_registry
 from lockstep.core.pipeline.formats import Custom, Json, Raw
 from lockstep.formats.json.judge import JsonJudge, tombstone
-from lockstep.formats.registered import require_registry
 from lockstep.formats.rows import RecordOutcome, Unsure
 
 if TYPE_CHECKING:

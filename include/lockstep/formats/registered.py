@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import UnknownSchema, schema_size
@@ -13,9 +12,8 @@ from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
     from lockstep.core.formats.registered import Avro, Protobuf
-    from lockstep.core.pipeline.definition import Json, Pipeline
+    from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.limits import RecordLimits
-    from lockstep.core.registry import Registry
     from lockstep.formats.avro.schemas import Schemas
 
 AnyWriter = TypeVar("AnyWriter")
@@ -24,16 +22,6 @@ AnyWriter = TypeVar("AnyWriter")
 def is_wire_format(record: bytes) -> bool:
     """Returns True if the bytes begin as a record of Confluent's wire format."""
     return len(record) >= HEAD_BYTES and record[:1] == MAGIC
-
-
-def require_registry(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry | None) -> Registry:
-    """Returns the registry, or raises `BadDefinition` if none is set."""
-    if registry is None:
-        raise BadDefinition(
-            f"{pipeline.name}: its format is {type(wire).__name__}, and LOCKSTEP_REGISTRY is not set",
-            next_command="export LOCKSTEP_REGISTRY=http://host:8081",
-        )
-    return registry
 
 
 class WritersById(ABC, Generic[AnyWriter]):

@@ -6,6 +6,7 @@ import json
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from operator import methodcaller
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lockstep.core.errors import BadData, UnreadableHeaders
 from lockstep.core.records import LAST_STAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SINCE, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)  # of Kafka's timestamps
 INTERVAL_MS = 1_000
 CLOSE_SECONDS = 5.0
+HEADERS_OF = methodcaller("headers")
 UNREADABLE: list[tuple[str, Any]] = []  # this very list, in place of headers that cannot be read
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 2**17, 2**22  # bytes
 BYTES_EXPECTED = 512  # of a record
@@ -100,16 +102,20 @@ def fetch_size(spans: Iterable[int]) -> dict[str, int]:
 
 def record_headers(message: Message) -> Headers:
     """Returns a record's headers. Raises `UnreadableHeaders`, with its place, if a name is no UTF-8."""
-    (headers,) = headers_of_all((message,))
+    (headers,) = _headers((message,), HEADERS_OF)
     return headers
 
 
 def headers_of_all(messages: Sequence[Message]) -> list[Headers]:
     """Returns the headers of all records. Raises as `record_headers` does."""
+    return _headers(messages, Message.headers)  # the client's own method: many are read
+
+
+def _headers(messages: Sequence[Message], headers_of: Callable[[Message], Headers]) -> list[Headers]:
     found: list[Headers] = []
     # By `map`, which sees the client's error. A call in Python's own code may go on with a broken list.
     try:
-        found.extend(map(Message.headers, messages))
+        found.extend(map(headers_of, messages))
     except (SystemError, UnicodeDecodeError):
         # The client keeps the broken list, and a look at it would end this process.
         messages[len(found)].set_headers(UNREADABLE)

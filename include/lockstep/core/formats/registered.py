@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.fields import NamedFields, refuse_bad_rest, refuse_no_column
+
+if TYPE_CHECKING:
+    from lockstep.core.pipeline.definition import Json, Pipeline
+    from lockstep.core.registry import Registry
 
 MAGIC, HEAD_BYTES = b"\x00", 5  # of Confluent's wire format: a zero byte, then the schema's id
 EVERY = 2**31  # schema ids, for a reader that meets those of many tasks
@@ -65,3 +70,13 @@ def refuse_bad_subject(subject: str | None) -> None:
     """Refuses a subject that is no name."""
     if subject is not None and (not isinstance(subject, str) or not subject):
         raise BadDefinition(f"format.subject is {subject!r}: it must be a subject's name")
+
+
+def require_registry(pipeline: Pipeline, wire: Avro | Protobuf | Json, registry: Registry | None) -> Registry:
+    """Returns the registry, or raises `BadDefinition` if none is set."""
+    if registry is None:
+        raise BadDefinition(
+            f"{pipeline.name}: its format is {type(wire).__name__}, and LOCKSTEP_REGISTRY is not set",
+            next_command="export LOCKSTEP_REGISTRY=http://host:8081",
+        )
+    return registry

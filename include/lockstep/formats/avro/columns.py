@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lockstep.core.formats.registered import Avro
+from lockstep.core.formats.registered import Avro, require_registry
 from lockstep.core.pipeline.targets import needed_columns
 from lockstep.formats.avro.flat import flat_fields
 from lockstep.formats.avro.heads import by_schema, good_rows, in_order
@@ -16,7 +16,6 @@ from lockstep.formats.avro.readers import read_field
 from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import UnknownSchema, schemas
 from lockstep.formats.avro.writers import Writers
-from lockstep.formats.registered import require_registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
