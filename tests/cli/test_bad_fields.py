@@ -9,7 +9,7 @@ from support.scenes.command_line import TARGET
 TABLE = Path(__file__).with_name("bad_fields.txt").read_text(encoding="utf-8")
 FIELDS = [line.split(" | ", 1) for line in TABLE.splitlines() if line and line[0] != "#"]
 DEFINITION = """
-from lockstep import *
+from lockstep.core.pipeline.definition import *
 SOUND = dict(
     name="orders", topic="t", format=Json("id string, n int", key="id"), target=Upsert("public.orders", key=("id",))
 )
