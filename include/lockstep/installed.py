@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 DISTRIBUTION = "lockstep-kafka"  # as the index has it: `lockstep` there is another project
@@ -43,3 +44,11 @@ def install_of(module: str | None) -> str | None:
 
 
 SERVERS = "make servers" if IN_CHECKOUT else f"pip install '{DISTRIBUTION}[server]'"  # brings Java and Postgres
+
+
+def is_installed(module: str) -> bool:
+    """Returns True if a package can be imported. Does not import it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -9,13 +9,13 @@ import socket
 import sys
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.connection.options import content_of, kafka_options_given, options_of
 from lockstep.core.changes.person import Person
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import KAFKA_OPTIONS, REGISTRY_OPTIONS, REMOTE, settings_of
+from lockstep.installed import is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +173,7 @@ def engine_choice(folder: PipelineFolder, wanted: str | None = None) -> EngineCh
     """Returns the engine that reads a pipeline's batches. `wanted` is the command's own wish."""
     from lockstep.core.planning.routes import choose_engine
 
-    named, has_spark = settings_of().engine, find_spec("pyspark") is not None
+    named, has_spark = settings_of().engine, is_installed("pyspark")
     return choose_engine(folder, wanted=wanted, environment=named, has_spark=has_spark)
 
 
