@@ -67,7 +67,10 @@ def test_each_ends_with_a_result_or_names_the_extra_that_it_lacks(small, tmp_pat
         name: value for name, value in os.environ.items() if not name.startswith(("LOCKSTEP_", "SPARK_", "PYTHON"))
     }
 
-    typed = type_every_command(small, tmp_path / "empty", environ | {"LOCKSTEP_JARS": os.environ["LOCKSTEP_JARS"]})
+    # A registry that no command reaches: what reads by it lacks its extra first.
+    environ |= {"LOCKSTEP_JARS": os.environ["LOCKSTEP_JARS"], "LOCKSTEP_REGISTRY": "http://127.0.0.1:1"}
+
+    typed = type_every_command(small, tmp_path / "empty", environ)
 
     assert flaws(typed) == []
     ends = {each.call: each for each in typed}
