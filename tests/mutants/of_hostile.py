@@ -28,6 +28,9 @@ JUDGED = "tests/ledger/test_judge_session.py::test_"
 LONG_KEYS = "tests/ledger/test_long_keys.py::"
 REFUSED = "tests/ledger/test_refused_records.py::test_the_first_record_that_a_target_refuses_is_named_by_its_offset"
 LARGE = "tests/spark/test_too_large.py::"
+BAD_JSON = "tests/formats/test_json_judge.py::test_a_bad_record_is_rejected_with_its_reason"
+LISTS, OBJECTS = ((b'{"z":' + deep * 40)[:40] for deep in (b"[", b'{"a":'))  # as far as an id shows a record
+TOO_DEEP = (f"{LISTS!r}0", f"{LISTS!r}1", f"{OBJECTS!r}")
 TOO_LARGE = (
     "tests/kafka/test_limits_of_postgres.py::test_what_is_too_large_for_a_page_or_an_index_is_refused_in_one_line"
 )
@@ -231,7 +234,7 @@ MUTANTS = [
     one(
         "the judge of JSON takes records of any depth",
         "how deep a record may be would hang on who calls the parser",
-        "tests/formats/test_json_judge.py::test_a_bad_record_is_rejected_with_its_reason",
+        tuple(f"{BAD_JSON}[{case}]" for case in TOO_DEEP),
         Edit("formats/json/judge.py", "and _depth(text) > MOST_DEPTH", "and False"),
         long=True,
     ),

@@ -93,3 +93,14 @@ def test_the_page_tells_every_mutant_as_it_is():
 def test_a_mutants_name_is_its_own():
     names = [mutant.name for mutant in MUTANTS]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_each_red_test_of_a_mutant_is_a_function_of_its_file():
+    named = {test for mutant in MUTANTS for test in mutant.red}
+    assert [test for test in sorted(named) if not is_defined(test)] == []
+
+
+def is_defined(test: str) -> bool:
+    """Returns whether this is the whole id of one test, and its function is in its file."""
+    found = re.fullmatch(r"(tests/[\w/]+\.py)::(test_\w+)(\[.*\])?", test, re.DOTALL)
+    return bool(found) and f"def {found[2]}(" in (ROOT / found[1]).read_text(encoding="utf-8")
