@@ -25,6 +25,7 @@ ODD_NAMES = (
     "tests/kafka/test_names_of_columns.py::test_rows_proofs_replays_and_erasures_are_right_whatever_columns_are_called"
 )
 JUDGED = "tests/ledger/test_judge_session.py::test_"
+GOES_BACK, STAYS = (f"{each}\n        else:\n            " for each in ("self._go_back()", "pass"))
 LONG_KEYS = "tests/ledger/test_long_keys.py::"
 REFUSED = "tests/ledger/test_refused_records.py::test_the_first_record_that_a_target_refuses_is_named_by_its_offset"
 LARGE = "tests/spark/test_too_large.py::"
@@ -391,7 +392,14 @@ MUTANTS = [
         "a role that a query takes on stays",
         "the rest of the suite would have the rights of a run",
         (f"{JUDGED}another_role_that_a_query_takes_on_writes_nothing_and_ends_with_the_query[append]",),
-        Edit("adapters/connection/judge.py", "rollback to savepoint held", "select 1"),
+        Edit("adapters/connection/judge.py", f"{GOES_BACK}super().commit()", f"{STAYS}super().commit()"),
+        long=True,
+    ),
+    one(
+        "a role that a query takes on outlives a rollback",
+        "a library that rolls back after each query would go on with the rights of a run",
+        (f"{JUDGED}another_role_that_a_query_takes_on_writes_nothing_and_ends_with_the_query[append]",),
+        Edit("adapters/connection/judge.py", f"{GOES_BACK}super().rollback()", f"{STAYS}super().rollback()"),
         long=True,
     ),
     one(
