@@ -69,8 +69,9 @@ def test_rows_that_a_transform_made_are_compared_with_what_it_makes_again(again)
 
     again.verified.spoil("update public.drill set n = -1 where id = 'r7'")
 
-    ((name, detail),) = again.wrong().items()
-    assert name == ROWS_MATCH_TRANSFORM
+    wrong = again.wrong()
+    assert list(wrong) == [ROWS_MATCH_TRANSFORM]
+    detail = wrong[ROWS_MATCH_TRANSFORM]
     assert "n is -1, its record says 14 (batch 1 was made by definition " in detail
     assert again.here.folder.content_hash()[:16] in detail
     assert [c.batches for c in again.checks() if c.name == ROWS_MATCH_TRANSFORM] == [(1,)]
@@ -93,6 +94,16 @@ def test_a_row_that_is_gone_or_was_added_is_named(again, statement, what):
     again.verified.spoil(statement)
 
     assert what in again.wrong()[ROWS_MATCH_TRANSFORM]
+
+
+def test_a_row_of_nulls_that_is_gone_is_named(again):
+    again.here.code = lambda value: {"id": None, "n": None} if value["n"] == 7 else value
+    again.here.drain()
+    assert again.wrong() == {}
+
+    again.verified.spoil("delete from public.drill where id is null")
+
+    assert "the transform makes a row of it, and none is there" in again.wrong()[ROWS_MATCH_TRANSFORM]
 
 
 def test_a_record_that_the_transform_rejects_is_compared_as_a_reject(again):
