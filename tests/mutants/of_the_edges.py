@@ -62,7 +62,7 @@ MUTANTS = [
                 "wanted = messages",
             ),
         ),
-        (f"{READERS}test_they_give_the_same_records_of_any_range_of_one_topic_or_two",),
+        (f"{READERS}test_it_gives_the_records_of_any_range_of_one_topic_or_two",),
         (READERS.removesuffix("::"),),
         long=True,
     ),
@@ -71,7 +71,7 @@ MUTANTS = [
         "what was taken back never was",
         (Edit("engine/kafka_ranges.py", '"read_committed"', '"read_uncommitted"'),),
         (
-            f"{READERS}test_they_give_the_same_records_of_any_range_of_one_topic_or_two",
+            f"{READERS}test_it_gives_the_records_of_any_range_of_one_topic_or_two",
             f"{READERS}test_offsets_that_are_gone_or_not_there_yet_are_named_and_nothing_stands_for_them",
         ),
         (READERS.removesuffix("::"),),
