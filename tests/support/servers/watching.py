@@ -40,6 +40,10 @@ class Target:
         return {"metrics_path": self.path, "static_configs": [{"targets": [self.address]}], **secret}
 
 
+class NotReadyError(httpx.TransportError):
+    """A Prometheus that listens, and has not begun."""
+
+
 def hurried_rules(home: Path, wait: str) -> Path:
     """Writes the rules with another `for:`, and nothing else changed. Returns the file."""
     text, changed = re.subn(r"^( +for: )\w+$", rf"\g<1>{wait}", RULES.read_text(), flags=re.MULTILINE)
@@ -78,6 +82,8 @@ class Watching:
 
     def ask(self, path: str, **parameters: str) -> dict:
         answer = httpx.get(f"{self.address}/api/v1/{path}", params=parameters, timeout=20)
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:  # until it has read its own log
+            raise NotReadyError(answer.text)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
