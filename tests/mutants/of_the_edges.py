@@ -62,7 +62,10 @@ MUTANTS = [
                 "wanted = messages",
             ),
         ),
-        (f"{READERS}test_it_gives_the_records_of_any_range_of_one_topic_or_two",),
+        (
+            f"{READERS}test_it_gives_the_records_of_any_range_of_one_topic_or_two",
+            f"{READERS}test_archived_files_give_the_same_records_as_kafka_of_any_range",
+        ),
         (READERS.removesuffix("::"),),
         long=True,
     ),

@@ -59,7 +59,8 @@ def odd(kafka, topic, produce):
     compact(kafka, name, below=9, partition=2)
     produce(name, records(20), 3)
     delete_records(kafka, name, 4, 3)
-    hanging = produce(name, records(3), 3, "open")
+    longer_than_a_test = {"transaction.timeout.ms": 600_000}
+    hanging = produce(name, records(3), 3, "open", **longer_than_a_test)
     assert high_end(kafka, name, 3) > stable_end(kafka, name, 3)
     yield kafka, name
     hanging.abort_transaction(20)
