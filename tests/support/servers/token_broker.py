@@ -49,7 +49,7 @@ class TokenBroker:
         command = [
             str(java.find_java()),
             "-cp",
-            f"{jars.broker_jars()}/*",
+            f"{jars.find_jars('broker')}/*",
             "kafka.admin.ConfigCommand",
             "--alter",
         ]

@@ -81,6 +81,7 @@ class Check(StrEnum):
     CONFLUENT = "confluent-kafka"
     AIRFLOW = "apache-airflow"
     JAVA = "java"
+    JARS = "jars"
 
 
 @dataclass(frozen=True, slots=True)
