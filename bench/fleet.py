@@ -27,7 +27,7 @@ from lockstep.adapters.folders import load
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.adapters.postgres import OWNER, connect, transaction
 from lockstep.core.planning.decisions import Caller
-from lockstep.core.planning.routes import EngineChoice, Way
+from lockstep.core.planning.routes import Route, Way
 from lockstep.dev.servers import airflow
 from lockstep.dev.servers.airflow_settings import AirflowPlace
 from lockstep.dev.setup import jars
@@ -85,7 +85,7 @@ marks.append([clock() for clock in clocks])
 print(json.dumps([len(dags), *([after - before for before, after in zip(*each)] for each in zip(marks, marks[1:]))]))
 """
 
-HERE = EngineChoice(Way.PROCESS, "it is measured")
+HERE = Route(Way.PROCESS, "it is measured")
 
 
 def define(home: Path, count: int) -> dict[str, str]:
@@ -235,7 +235,7 @@ def scheduled(stack: Stack, topics: dict[str, str], partitions: int) -> list[flo
 
 
 def verdict(what: str, value: float, bound: float, unit: str, more: str) -> bool:
-    """Prints a figure beside its bound. Returns True if the bound is held."""
+    """Prints a figure with its bound. Returns True if the figure is within it."""
     holds = value <= bound
     print(f"{what:<34}{value:8.2f} {unit:<3} bound {bound:6.2f}  {'holds' if holds else 'MISSED'}  {more}", flush=True)
     return holds

@@ -25,7 +25,7 @@ from lockstep.adapters.postgres import connect
 from lockstep.core.lake.files import prefix_of
 from lockstep.core.pipeline.columns import parse_columns
 from lockstep.core.planning.decisions import Caller
-from lockstep.core.planning.routes import EngineChoice, Way
+from lockstep.core.planning.routes import Route, Way
 from lockstep.engine.chosen import engine_of
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.batch.run import run
@@ -36,7 +36,7 @@ from peers.plain_parquet import plain_parquet
 from peers.servers import servers
 from per_partition import TARGET, TOPIC, produce
 
-HERE = EngineChoice(Way.PROCESS, "it is measured")
+HERE = Route(Way.PROCESS, "it is measured")
 
 if TYPE_CHECKING:
     from peers.contender import Place

@@ -26,8 +26,8 @@ from lockstep.engine.part_reader import PartReader
 from lockstep.engine.sinks.tally import SOURCE_LINE_SCHEMA
 from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
+from lockstep.engine.spark.part_jobs import written
 from lockstep.engine.spark.ranges import even_parts
-from lockstep.engine.spark.short import written
 from lockstep.formats import decoder_of
 from peers.meter import Meter
 from peers.one_run import Cost

@@ -26,7 +26,7 @@ from lockstep import (
 )
 from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.folder import PipelineFolder
-from lockstep.core.planning.routes import EngineChoice, Way, choose_engine, needs_spark, route
+from lockstep.core.planning.routes import Route, Way, choose_engine, needs_spark, route
 
 PIPELINE = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"))
 ENGINE = Path(lockstep.__file__).parent
@@ -69,13 +69,13 @@ def test_spark_is_the_default_and_this_process_is_a_choice_for_every_format(chan
 
 def test_the_command_goes_before_the_definition_and_that_before_the_environment():
     said = folder(engine="process")
-    assert choice(said, environment="spark") == EngineChoice(Way.PROCESS, "the definition's engine is process")
-    assert choice(said, "spark", "process") == EngineChoice(Way.SPARK, "--engine is spark")
-    assert choice(folder(), environment="process") == EngineChoice(Way.PROCESS, "LOCKSTEP_ENGINE is process")
+    assert choice(said, environment="spark") == Route(Way.PROCESS, "the definition's engine is process")
+    assert choice(said, "spark", "process") == Route(Way.SPARK, "--engine is spark")
+    assert choice(folder(), environment="process") == Route(Way.PROCESS, "LOCKSTEP_ENGINE is process")
 
 
 def test_without_pyspark_this_process_is_the_default_and_says_so():
-    assert choice(folder(), has_spark=False) == EngineChoice(Way.PROCESS, "PySpark is not installed")
+    assert choice(folder(), has_spark=False) == Route(Way.PROCESS, "PySpark is not installed")
     with pytest.raises(Refusal, match="orders: --engine is spark, and PySpark is not installed"):
         choice(folder(), "spark", has_spark=False)
     with pytest.raises(Refusal, match="orders: a transform makes the rows, and PySpark is not installed"):

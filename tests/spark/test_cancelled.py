@@ -14,7 +14,7 @@ from lockstep.core.engine import Staging
 from lockstep.core.errors import BadData, Refusal, Superseded
 from lockstep.core.offsets import OffsetRange, StreamRange, TopicPartition
 from lockstep.core.staging import StageWork
-from lockstep.engine.spark import short as spark_short
+from lockstep.engine.spark import part_jobs
 from lockstep.engine.spark.engine import SparkEngine
 from lockstep.engine.spark.session import session
 
@@ -43,7 +43,7 @@ def test_a_read_that_was_cancelled_before_it_began_does_not_begin(engine, work):
 
 
 def test_a_read_that_is_cancelled_before_its_first_job_ends(engine, work, monkeypatch):
-    written = spark_short.written
+    written = part_jobs.written
 
     def cancelled_meanwhile(*given: Any):
         thread = threading.Thread(target=engine.cancel)
@@ -52,7 +52,7 @@ def test_a_read_that_is_cancelled_before_its_first_job_ends(engine, work, monkey
         time.sleep(0.2)
         return written(*given)
 
-    monkeypatch.setattr(spark_short, "written", cancelled_meanwhile)
+    monkeypatch.setattr(part_jobs, "written", cancelled_meanwhile)
     with pytest.raises(Superseded, match="taken over") as refused:
         engine.read(work, Staging())
     assert "cancelled" in str(refused.value.__cause__)
@@ -73,7 +73,7 @@ def test_a_read_whose_jobs_end_with_their_task_says_nothing_of_data_or_code(engi
         threading.Timer(1, cancel_jobs).start()
         return session().sparkContext.parallelize([20.0]).map(time.sleep).collect()
 
-    monkeypatch.setattr(spark_short, "written", ended_meanwhile)
+    monkeypatch.setattr(part_jobs, "written", ended_meanwhile)
     with pytest.raises(Refusal, match="batch 1 was being read when its task was ended") as refused:
         engine.read(work, Staging())
     assert not isinstance(refused.value, BadData | Superseded)

@@ -13,7 +13,7 @@ from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.registry import registry as registry_of
 from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
-from lockstep.engine.spark import short as spark_short
+from lockstep.engine.spark import part_jobs
 from support.engines import IN_PROCESS
 from support.fakes.registry import a_record, a_registry
 
@@ -32,13 +32,13 @@ def record(i: int) -> tuple[str, str]:
 def short(monkeypatch):
     """Returns the number of parts that each read of tasks was asked for."""
     parts: list[int] = []
-    way = spark_short.written
+    way = part_jobs.written
 
     def watched(given, *more: Any, **named: Any):
         parts.append(len(given.parts))
         return way(given, *more, **named)
 
-    monkeypatch.setattr(spark_short, "written", watched)
+    monkeypatch.setattr(part_jobs, "written", watched)
     return parts
 
 

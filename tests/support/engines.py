@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lockstep.core.planning.routes import EngineChoice, Way
+from lockstep.core.planning.routes import Route, Way
 
-IN_PROCESS, BY_SPARK = EngineChoice(Way.PROCESS, "a test"), EngineChoice(Way.SPARK, "a test")
+IN_PROCESS, BY_SPARK = Route(Way.PROCESS, "a test"), Route(Way.SPARK, "a test")

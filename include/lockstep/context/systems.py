@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
     from lockstep.core.pipeline.definition import Pipeline
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.planning.routes import EngineChoice
+    from lockstep.core.planning.routes import Route
     from lockstep.core.registry import Registry
     from lockstep.steps.context import Context
     from lockstep.targets.stores.delivery import Results
@@ -169,12 +169,11 @@ def paused_dags() -> dict[str, bool]:
     return paused(found.api(AIRFLOW_PATIENCE))
 
 
-def engine_choice(folder: PipelineFolder, wanted: str | None = None) -> EngineChoice:
+def engine_choice(folder: PipelineFolder, wanted: str | None = None) -> Route:
     """Returns the engine that reads a pipeline's batches. `wanted` is the command's own wish."""
     from lockstep.core.planning.routes import choose_engine
 
-    named, has_spark = settings_of().engine, is_installed("pyspark")
-    return choose_engine(folder, wanted=wanted, environment=named, has_spark=has_spark)
+    return choose_engine(folder, wanted=wanted, environment=settings_of().engine, has_spark=is_installed("pyspark"))
 
 
 def engine_for(folder: PipelineFolder, at: Context, wanted: str | None = None) -> Engine:
@@ -182,7 +181,8 @@ def engine_for(folder: PipelineFolder, at: Context, wanted: str | None = None) -
     from lockstep.engine.chosen import engine_of
 
     def before_spark() -> None:
-        os.environ.update({REMOTE: remote} if (remote := spark_remote()) else {})
+        if remote := spark_remote():
+            os.environ[REMOTE] = remote
 
     choice = engine_choice(folder, wanted)
     _leave_out_of_collections(len(sys.modules))

@@ -1,4 +1,4 @@
-"""Tries a transform beside the live one on committed batches, on ledgers that are thrown away."""
+"""Compares a transform with the live one on committed batches, on temporary ledgers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from lockstep.adapters.kafka.window import WindowBroker
-from lockstep.core.planning.routes import EngineChoice, Way, may_end_its_reader, needs_spark
+from lockstep.core.planning.routes import Route, Way, may_end_its_reader, needs_spark
 from lockstep.core.settings import REMOTE
 from lockstep.dev import scratch
 from lockstep.engine.chosen import engine_of
@@ -56,5 +56,5 @@ def compare_batches(
 def local_engine(folder: PipelineFolder, at: Context, registry: Registry | None) -> Engine:
     """Returns the engine of a run, on this machine: a Spark elsewhere cannot reach the canary's Postgres."""
     why = needs_spark(folder) or may_end_its_reader(folder.pipeline)
-    choice = EngineChoice(Way.SPARK if why else Way.PROCESS, "a canary")
+    choice = Route(Way.SPARK if why else Way.PROCESS, "a canary")
     return engine_of(folder, at.broker, at.dsn, lambda: registry, choice, lambda: os.environ.pop(REMOTE, None))

@@ -18,7 +18,7 @@ from lockstep.core.errors import Refusal, quoted
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import topic_tags
-from lockstep.core.planning.routes import EngineChoice, Way, may_end_its_reader, needs_spark
+from lockstep.core.planning.routes import Route, Way, may_end_its_reader, needs_spark
 from lockstep.core.registry import NAME_REGISTRY
 from lockstep.core.settings import REMOTE
 from lockstep.dev import scratch
@@ -77,7 +77,7 @@ def try_records(
             engines.append("spark")
             return SparkEngine(here, "", dsn, registry=registry, sample=sample)
 
-        choice = EngineChoice(Way.SPARK if why else Way.PROCESS, "a trial")
+        choice = Route(Way.SPARK if why else Way.PROCESS, "a trial")
         engine = ChosenEngine(here, lambda: ProcessReader(here, sample, dsn, registry), spark, choice)
         found = rehearse(at, engine, folder, say)
     return replace(found, engine="spark" if engines else "driver")

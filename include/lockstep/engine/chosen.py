@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lockstep.core.figures import Application, Figures
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
-    from lockstep.core.planning.routes import EngineChoice
+    from lockstep.core.planning.routes import Route
     from lockstep.core.registry import Registry
     from lockstep.core.staging import StageWork
     from lockstep.engine.kafka_ranges import KafkaRanges
@@ -37,7 +37,7 @@ def engine_of(
     broker: Broker,
     dsn: str,
     registry: Callable[[], Registry | None],
-    choice: EngineChoice,
+    choice: Route,
     before_spark: Callable[[], object] = lambda: None,
     stager_dsn: str | None = None,
 ) -> Engine:
@@ -74,7 +74,7 @@ class ChosenEngine:
         folder: PipelineFolder,
         process: Callable[[], ProcessReader],
         spark: Callable[[], Engine],
-        choice: EngineChoice,
+        choice: Route,
     ) -> None:
         self._folder, self._choice = folder, choice
         self._make_process, self._make_spark = process, spark

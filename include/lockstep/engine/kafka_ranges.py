@@ -84,8 +84,11 @@ class KafkaRanges:
 
     def hiding(self, work: StageWork) -> Self:
         """Returns the reader without the bytes of the records that the work hides."""
-        reasons = {item: READER_BUSY_TWICE if item in work.busy else READER_ENDED_TWICE for item in work.hidden}
-        return replace(self, hidden={(*log_place(at), at.offsets.from_offset): why for at, why in reasons.items()})
+        hidden = {
+            (*log_place(item), item.offsets.from_offset): READER_BUSY_TWICE if item in work.busy else READER_ENDED_TWICE
+            for item in work.hidden
+        }
+        return replace(self, hidden=hidden)
 
     def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
         """Yields every committed record of the ranges as raw records, one stream after another."""

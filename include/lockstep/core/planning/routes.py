@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.retention.archive import ArchivedFile
 
-PYSPARK_MISSING = "PySpark is not installed"
+DEFAULT, PYSPARK_MISSING = "the default", "PySpark is not installed"
 INSTALL_SPARK = "pip install 'lockstep-kafka[spark]'"
 
 
@@ -31,16 +31,8 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """The engine of a pipeline's batches, with the reason."""
-
-    way: Way
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
-    """The engine of one batch, with the reason."""
+    """The engine that was chosen for a pipeline, or that reads one batch, with the reason."""
 
     way: Way
     because: str
@@ -58,7 +50,7 @@ class Route:
         return {"way": self.way, "because": self.because}
 
 
-def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: str, has_spark: bool) -> EngineChoice:
+def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: str, has_spark: bool) -> Route:
     """Returns the engine of a pipeline: the command's, or else the definition's, the environment's, Spark.
 
     Without PySpark it is this process. Raises `Refusal` for an engine that does not exist, is not installed, or cannot
@@ -70,7 +62,7 @@ def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: st
             (wanted, "--engine"),
             (folder.pipeline.engine, "the definition's engine"),
             (environment, ENGINE),
-            (Way.SPARK if has_spark else Way.PROCESS, "the default" if has_spark else PYSPARK_MISSING),
+            (Way.SPARK, DEFAULT) if has_spark else (Way.PROCESS, PYSPARK_MISSING),
         )
         if value
     )
@@ -87,19 +79,19 @@ def choose_engine(folder: PipelineFolder, *, wanted: str | None, environment: st
             f"{folder.pipeline.name}: {where} is {name}, and {why}: only Spark can do that",
             next_command=f"take {where} away, or set it to {Way.SPARK}",
         )
-    return EngineChoice(way, where if where in ("the default", PYSPARK_MISSING) else f"{where} is {name}")
+    return Route(way, where if where in {DEFAULT, PYSPARK_MISSING} else f"{where} is {name}")
 
 
-def route(folder: PipelineFolder, choice: EngineChoice, *, left: bool = False) -> Route:
+def route(folder: PipelineFolder, choice: Route, *, left: bool = False) -> Route:
     """Returns the way of a batch. `left` says that a record has kept the decoder of this process busy.
 
     Spark makes the rows that it alone can make, whatever was chosen.
     """
     why = needs_spark(folder)
     if choice.way is Way.PROCESS and not why and not left:
-        return Route(Way.PROCESS, f"{choice.because}; this process reads, decodes and writes")
+        return choice.also("this process reads, decodes and writes")
     because = "a record keeps the decoder of this process busy" if left else choice.because
-    return Route(Way.SPARK, f"{because}; {why or 'tasks read, decode and write in one pass'}")
+    return Route(Way.SPARK, because).also(why or "tasks read, decode and write in one pass")
 
 
 def needs_spark(folder: PipelineFolder) -> str | None:
@@ -112,7 +104,7 @@ def needs_spark(folder: PipelineFolder) -> str | None:
 
 
 def may_end_its_reader(pipeline: Pipeline) -> str | None:
-    """Says of which format a record may end its reader, or returns None. Its ranges are no task's in pieces."""
+    """Returns the reason to keep ranges whole: the format's records may end their reader. Returns None for other formats."""
     kind = pipeline.format
     return (
         f"a record of {type(kind).__name__} may end its reader"

@@ -48,7 +48,7 @@ class Writer:
     may_cut = True
 
     def of_part(self, _part: Sequence[StreamRange]) -> Writer:
-        """Returns itself: staged rows are told apart by their task, and not by their range."""
+        """Returns itself, because staged rows are distinguished by their task and not by their range."""
         return self
 
     def direct(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from lockstep.adapters.connection.dsn import staging_dsn
 from lockstep.core.errors import ReaderDied, Superseded
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.core.pipeline.guarantees import commit_unit
-from lockstep.core.planning.routes import EngineChoice, Route, Way, route
+from lockstep.core.planning.routes import Route, Way, route
 from lockstep.core.planning.tasks import A_COMMIT, tasks_for
 from lockstep.core.staging import Run
 from lockstep.core.states import CommitUnit
@@ -23,12 +23,12 @@ from lockstep.engine.sinks.tally import lines_of
 from lockstep.engine.sinks.task_writer import deleting, writer_of
 from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.source import kept_lines, source_lines
-from lockstep.engine.spark import short as spark_short
+from lockstep.engine.spark import part_jobs
 from lockstep.engine.spark.errors import as_our_error, found_away, is_interrupt, is_of_spark
 from lockstep.engine.spark.isolation import in_trial, isolating, newest_task, trial
 from lockstep.engine.spark.jobs import jobs
 from lockstep.engine.spark.once import read_once
-from lockstep.engine.spark.ranges import collected, even_parts, groups, probe, require_no_shuffle, with_end
+from lockstep.engine.spark.ranges import collected, even_parts, probe, require_no_shuffle, with_end
 from lockstep.engine.spark.rows import in_spark, typed
 from lockstep.engine.spark.session import session
 from lockstep.engine.spark.source import frame_given
@@ -75,7 +75,7 @@ class SparkEngine:
 
     def route(self) -> Route:
         """Returns the way of a batch, which leads through Spark, with the reason."""
-        return route(self._folder, EngineChoice(Way.SPARK, "no other was asked for"))
+        return route(self._folder, Route(Way.SPARK, "no other was asked for"))
 
     def application(self, _work: StageWork) -> Application | None:
         """Returns the run's name and addresses on Spark's own pages."""
@@ -120,11 +120,12 @@ class SparkEngine:
         writer = writer_of(sink, work, self._folder, self._dsn, self._stager_dsn)
 
         def written(work: StageWork) -> tuple[Any, ...]:
-            spark_short.require_way(writer, self._where, is_their_own=bool(self._stager_dsn))
+            part_jobs.require_way(writer, self._where, is_their_own=bool(self._stager_dsn))
             if self._folder.decodes_to_rows:
                 # A part of a range may hold the record that ends its reader, and each part would read an archived file.
                 may_cut = writer.may_cut and work.after_task is None and not work.archived
-                return spark_short.written(self._reader_of(work, writer, may_cut=may_cut), writer, self._where)
+                reader = self._reader_of(work, self._parts(work, writer, may_cut=may_cut))
+                return part_jobs.written(reader, writer, self._where)
             return self._staged(work, writer) if isinstance(writer, Writer) else self._committed(work, writer)
 
         return self._done(work, written)
@@ -134,7 +135,7 @@ class SparkEngine:
 
         def tried() -> None:
             folder = in_trial(self._folder, work)
-            trial(self._reader_of(work, folder=folder), folder, Transforms(folder), work)
+            trial(self._reader_of(work, self._parts(work), folder), folder, Transforms(folder), work)
 
         try:
             self._asked(work, tried)
@@ -142,20 +143,15 @@ class SparkEngine:
             return died
         return None
 
-    def _reader_of(
-        self,
-        work: StageWork,
-        writer: TaskWriter | None = None,
-        *,
-        may_cut: bool = False,
-        folder: PipelineFolder | None = None,
-    ) -> PartReader:
-        """Returns the reader of the work, with as many parts as tasks run side by side."""
+    def _parts(
+        self, work: StageWork, writer: TaskWriter | None = None, *, may_cut: bool = False
+    ) -> list[tuple[StreamRange, ...]]:
+        """Returns the ranges of each of the tasks that run side by side."""
         commit = A_COMMIT if isinstance(writer, RangeWriter) else 0
         tasks = tasks_for([item.offsets.span + commit for item in work.ranges], jobs().slots, may_cut=may_cut)
-        return self._parts_reader(work, even_parts(work.ranges, tasks, may_cut=may_cut), folder)
+        return even_parts(work.ranges, tasks, may_cut=may_cut)
 
-    def _parts_reader(
+    def _reader_of(
         self, work: StageWork, parts: Sequence[tuple[StreamRange, ...]], folder: PipelineFolder | None = None
     ) -> PartReader:
         folder = folder or self._folder
@@ -165,7 +161,6 @@ class SparkEngine:
         return PartReader(reader.records, tuple(parts), decoder_of(folder, self._registry, keeps_bytes=keeps_bytes))
 
     def _given(self, reader: PartReader, writer: TaskWriter) -> DataFrame:
-        """Returns the transform's input. The writer's intake counts the records, and keeps rejects and deletions."""
         return frame_given(reader, self._folder, self._transforms, writer.intake)
 
     def _done(self, work: StageWork, do: Callable[[StageWork], _Reported]) -> _Reported:
@@ -198,7 +193,7 @@ class SparkEngine:
 
     def _staged(self, work: StageWork, writer: Writer) -> tuple[ManifestLine, ...]:
         """Stages what transforms make of the records."""
-        reader = self._reader_of(work, writer)
+        reader = self._reader_of(work, self._parts(work, writer))
         given = self._given(reader, writer)
         source = partial(source_lines, staging_dsn(self._dsn, work.stager), work, len(reader.parts))
         outs = [self._transforms.applied(target, given, work.run) for target in self._folder.pipeline.targets]
@@ -209,14 +204,13 @@ class SparkEngine:
 
     def _committed(self, work: StageWork, writer: RangeWriter) -> tuple[Any, ...]:
         """Has each task commit its group of ranges, with the rows that the transform makes of them."""
-        tasks = len(self._reader_of(work, writer).parts)
-        works = [replace(work, ranges=part) for part in groups(work.ranges, tasks)]
+        works = [replace(work, ranges=part) for part in self._parts(work, writer)]
         frames = [self._one_task(each, replace(writer, from_offsets=each.from_offsets)) for each in works]
         return writer.reports(collected(frames, self._where), len(works), self._where)
 
     def _one_task(self, work: StageWork, writer: RangeWriter) -> DataFrame:
         """Returns the plan of one task with its group of ranges, each a part by itself."""
-        given = self._given(self._parts_reader(work, [(item,) for item in work.ranges]), writer)
+        given = self._given(self._reader_of(work, [(item,) for item in work.ranges]), writer)
         out = self._transforms.applied(self._folder.pipeline.first, given, work.run)
         return with_end(typed(out, work.columns)).mapInArrow(writer.outlet, in_spark(writer.schema))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lockstep.core.errors import BadData, ReaderDied
 from lockstep.core.isolation import MOST_FATAL, fatal_record, names_of, trial_seconds
+from lockstep.engine.spark.part_jobs import numbers
 from lockstep.engine.spark.rows import typed
-from lockstep.engine.spark.short import numbers
 from lockstep.engine.spark.source import frame_given
 from lockstep.engine.trial import TASK, intake, swallow_parts, swallowed
 
