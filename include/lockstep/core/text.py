@@ -20,6 +20,15 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+def is_utf8_bytes(value: bytes) -> bool:
+    """Returns True for bytes that are valid UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def printable_line(text: str) -> str:
     """Returns the text of one line.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.core.pipeline.columns import NUL, NUL_REASON
+from lockstep.core.text import is_utf8_bytes
 from lockstep.formats.rows import headers_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ ESCAPE = re.compile(r"\\(?:u00(..)|.)")
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeColumns:
-    """The columns of an envelope, of which some are `needed` by a target."""
+    """The columns of an envelope. A target needs those in `needed`."""
 
     envelope: Envelope
     needed: frozenset[str]
@@ -74,7 +75,7 @@ class EnvelopeColumns:
         if key is not None and key.type == "string":
             for place, value in enumerate(raw.column("_key").to_pylist()):
                 if value is not None and storable_text(value) is None:
-                    why = NUL_REASON if _is_utf8(value) else "the key is not valid UTF-8"
+                    why = NUL_REASON if is_utf8_bytes(value) else "the key is not valid UTF-8"
                     faults[place] = f"column {key.name}: {why}"
         return pa.array(faults, pa.string())
 
@@ -101,14 +102,6 @@ def storable_text(value: bytes | None) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if text is None or NUL in text else text
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _fill(faults: list[Any], column: pa.Array, why: str) -> None:

@@ -49,7 +49,7 @@ class RereadRecord(NamedTuple):
     topic: str = ""
 
     def without_bytes(self) -> RereadRecord:
-        """Returns the record without its bytes, so that nobody decodes it."""
+        """Returns the record without its bytes. It is not decoded then."""
         return self._replace(key=None, value=None, headers=None, withheld=True)
 
 

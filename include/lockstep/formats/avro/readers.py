@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lockstep.core.text import is_utf8_bytes
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -111,17 +112,9 @@ def as_text(cursors: Cursors, rows: Places, array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        bad = np.array([not _is_utf8(value) for value in array.to_pylist()])
+        bad = np.array([not is_utf8_bytes(value) for value in array.to_pylist()])
         cursors.refuse(rows, bad)
         return pc.if_else(pa.array(bad), pa.scalar(b""), array).cast(pa.string())
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _enum(cursors: Cursors, rows: Places, field: FlatField) -> pa.Array:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.core.pipeline.columns import digits
+from lockstep.core.text import is_utf8_bytes
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -98,16 +99,8 @@ def _texts(values: pa.Array, places: Places) -> Places:
     try:
         chosen.cast(pa.string())
     except pa.ArrowInvalid:
-        return places[[_is_text(value) for value in chosen.to_pylist()]]
+        return places[[is_utf8_bytes(value) for value in chosen.to_pylist()]]
     return places
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _odd(data: Bytes) -> Places:

@@ -74,10 +74,8 @@ class JsonColumns:
 
     def _whole(self, values: pa.Array, places: Places) -> Iterator[tuple[Places, pa.RecordBatch]]:
         """Decodes the values at these places: all together, or without those that a typed look finds bad."""
-        taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
-        if taken is not None:
-            good, batch = taken
-            yield (places if good is None else places[good]), batch
+        if (decoded := self._decoded(values, places)) is not None:
+            yield decoded
             return
         seems_good = screen_of(self.columns)(values.take(pa.array(places)))
         yield from self._halved(values, places[seems_good], [SEARCHES])
@@ -88,22 +86,28 @@ class JsonColumns:
         write = writer_of_texts(self.columns)
         written = [(place, text) for place in places.tolist() if (text := write(values[place].as_py())) is not None]
         texts, whole = pa.array([text for _, text in written], pa.binary()), np.array([p for p, _ in written], np.int64)
-        for taken, batch in self._halved(texts, np.arange(len(written)), [SEARCHES]):
-            yield whole[taken], batch
+        for found, batch in self._halved(texts, np.arange(len(written)), [SEARCHES]):
+            yield whole[found], batch
 
     def _halved(self, values: pa.Array, places: Places, left: list[int]) -> Iterator[tuple[Places, pa.RecordBatch]]:
         """Decodes the values at these places: all together, or by halves if that fails."""
         if not len(places) or not left[0]:
             return
-        taken = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
-        if taken is not None:
-            good, batch = taken
-            yield (places if good is None else places[good]), batch
+        if (decoded := self._decoded(values, places)) is not None:
+            yield decoded
             return
         left[0] -= 1
         if len(places) > FEW_RECORDS:
             for half in np.array_split(places, 2):
                 yield from self._halved(values, half, left)
+
+    def _decoded(self, values: pa.Array, places: Places) -> tuple[Places, pa.RecordBatch] | None:
+        """Returns the places of the decoded values with their columns. Returns None if one of the values is no record."""
+        parsed = self._parsed(values.take(pa.array(places)) if len(places) < len(values) else values)
+        if parsed is None:
+            return None
+        good, batch = parsed
+        return (places if good is None else places[good]), batch
 
     def _parsed(self, values: pa.Array) -> tuple[Flags | None, pa.RecordBatch] | None:
         """Returns flags of the decoded values, None for all, and their columns. Returns None if a value is no record.

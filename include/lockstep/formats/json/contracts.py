@@ -1,4 +1,4 @@
-"""Checks JSON by a JSON Schema of the registry. Asks nobody else, and ends in a bounded time."""
+"""Checks JSON by a JSON Schema of the registry, without any other source, in a bounded time."""
 
 from __future__ import annotations
 

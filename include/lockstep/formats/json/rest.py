@@ -15,12 +15,10 @@ DECODER = JSONDecoder(parse_float=str, parse_int=str)
 SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def gatherer(declared: frozenset[str]) -> Callable[[str | None], tuple[str | None, str | None]]:
+def gatherer(declared: frozenset[str]) -> Callable[[str], tuple[str | None, str | None]]:
     """Returns a function from a record's text to its other fields as a JSON object, or null, and a fault."""
 
-    def gather(text: str | None) -> tuple[str | None, str | None]:
-        if text is None:
-            return None, None
+    def gather(text: str) -> tuple[str | None, str | None]:
         try:
             others = [f"{name}:{value}" for field, name, value in fields_of(text) if field not in declared]
             return (storable(f"{{{','.join(others)}}}") if others else None), None

@@ -67,7 +67,7 @@ def key_reader(column: Column) -> Callable[[bytes | None], Any]:
 
 
 def _as_json(key: bytes | None, column: Column) -> Any:
-    """Returns the value of JSON that a key of plain text stands for, or null without a key."""
+    """Returns a key of plain text as a value of JSON, or null without a key."""
     text = key.decode() if key is not None else None
     if text is not None and column.type in {*BITS, "float", "double"}:
         return Literal(text)
