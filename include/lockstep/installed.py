@@ -30,7 +30,7 @@ SHIPPED = CHECKOUT if IN_CHECKOUT else _PACKAGE / "project"
 
 
 def installed_version() -> str | None:
-    """Returns the version of the package. None if the code is read from a folder that nobody has installed."""
+    """Returns the version of the package. Returns None if the code runs from a folder that is not installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

@@ -78,7 +78,7 @@ def test_a_new_pipeline_works_as_it_is(lockstep, database, options):
 
 
 def test_where_no_suite_can_be_judged_a_new_pipeline_has_none_and_works(lockstep, database, monkeypatch):
-    monkeypatch.setattr(defining, "find_spec", lambda _: None)
+    monkeypatch.setattr(defining, "is_installed", lambda _: False)
     lockstep.environ(LOCKSTEP_DSN=database)
 
     said, shown = (

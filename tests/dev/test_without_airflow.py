@@ -32,7 +32,7 @@ def test_an_airflow_of_another_environment_is_not_asked_where_this_one_has_no_cl
 
 
 def test_airflow_that_is_not_installed_is_named_before_any_server_starts(home, monkeypatch):
-    monkeypatch.setattr(airflow, "find_spec", lambda _: None)
+    monkeypatch.setattr(airflow, "is_installed", lambda _: False)
 
     with pytest.raises(ModuleNotFoundError) as refused:
         switch.start_servers(home, lambda _: None, {}, with_airflow=True)

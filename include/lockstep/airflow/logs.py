@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.planning.requests import Request
     from lockstep.core.staging import AttemptId
+    from lockstep.ledger.views.reading import Document
     from lockstep.steps.context import Context
 
 log = logging.getLogger(__name__)
@@ -47,31 +48,30 @@ def log_facts(step: str, lines: Iterable[str], facts: Mapping[str, Any]) -> None
 
 def say_batch(at: Context, step: str, batch_id: int, **more: Any) -> None:
     """Writes a batch as the command line prints it, with its page. `more` are further facts, such as its size."""
-    facts = _facts(at, batch_id) | more
+    facts = _facts(_batch(at, batch_id)) | more
     log_facts(step, [*batch_lines(facts), *range_lines(facts["ranges"]), f"  page: {facts['page']}"], facts)
 
 
 def say_staged(at: Context, attempt: AttemptId) -> None:
     """Writes what an attempt has read: the tasks' reports, or the ranges that tasks have committed by themselves."""
-    facts = _facts(at, attempt.batch_id)
+    found = _batch(at, attempt.batch_id)
+    facts = _facts(found)
     if not any("delivered" in row for row in facts["ranges"]):
         facts["ranges"] = _staged(at, attempt, facts["ranges"])
-    with transaction(at.conn, READER) as cur:
-        found = reading.read_batch(cur, attempt.batch_id) or {"engine": None, "attempts": []}
-    facts |= {"engine": found["engine"], "route": found["attempts"][-1]["route"] if found["attempts"] else None}
+    facts |= {"engine": found["engine"], "route": found["attempts"][-1]["route"]}
     lines = [*batch_lines(facts), *route_lines(facts["route"]), *range_lines(facts["ranges"])]
     log_facts("stage", [*lines, f"  page: {facts['page']}"], facts)
 
 
 def say_verdict(at: Context, batch_id: int) -> None:
     """Writes what validation has found, whether it refuses the batch or not."""
-    facts = _facts(at, batch_id)
+    found = _batch(at, batch_id)
+    facts = _facts(found)
     with transaction(at.conn, READER) as cur:
-        found = reading.read_batch(cur, batch_id) or {}
         partitions = one_batch.partitions_of_batch(cur, batch_id)
     del facts["ranges"]
-    facts["verdict"] = verdict.summary(found.get("verdict"), partitions)
-    lines = verdict.lines(found.get("verdict"), partitions)
+    facts["verdict"] = verdict.summary(found["verdict"], partitions)
+    lines = verdict.lines(found["verdict"], partitions)
     log_facts("validate", [*batch_lines(facts), *lines, f"  page: {facts['page']}"], facts)
 
 
@@ -121,11 +121,15 @@ def _counted(counts: Mapping[RowChange, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
-def _facts(at: Context, batch_id: int) -> dict[str, Any]:
+def _batch(at: Context, batch_id: int) -> Document:
     with transaction(at.conn, READER) as cur:
         found = reading.read_batch(cur, batch_id)
     if found is None:
         raise AssertionError(batch_id)
+    return found
+
+
+def _facts(found: Document) -> dict[str, Any]:
     newest = found["attempts"][-1] if found["attempts"] else None
     facts = {name: found[name] for name in OF_A_BATCH}
     if newest:
@@ -134,11 +138,15 @@ def _facts(at: Context, batch_id: int) -> dict[str, Any]:
     if found["state"] == BatchState.COMMITTED:
         facts |= {name: found[name] for name in OF_A_COMMIT}
     seconds = {name: spent for name, spent in found["seconds"].items() if spent is not None}
-    return facts | {"seconds": seconds, "ranges": _known(found["ranges"]), "page": _page(found["pipeline"], batch_id)}
+    return facts | {
+        "seconds": seconds,
+        "ranges": _known(found["ranges"]),
+        "page": _page(found["pipeline"], found["batch"]),
+    }
 
 
 def _known(ranges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns ranges without the counts that nobody knows yet."""
+    """Returns ranges without the counts that are not known yet."""
     return [
         {
             name: value

@@ -1,16 +1,16 @@
-"""Completes client options by what a login needs beside them: a callback for MSK, a build with Kerberos."""
+"""Completes client options with what a login needs in addition: a callback for MSK, a build with Kerberos."""
 
 from __future__ import annotations
 
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException
 
 from lockstep.core.errors import Refusal
 from lockstep.core.login.mechanisms import GSSAPI, MSK_IAM
+from lockstep.installed import is_installed
 
 if TYPE_CHECKING:
     from lockstep.core.kafka_options import KafkaOptions
@@ -28,7 +28,7 @@ def login_settings(options: KafkaOptions) -> dict[str, Any]:
     if options.mechanism == GSSAPI:
         _require_kerberos()
     if options.mechanism == MSK_IAM:
-        if find_spec(SIGNER) is None:
+        if not is_installed(SIGNER):
             raise Refusal(
                 f"Kafka option sasl.mechanism: {MSK_IAM} needs the package aws-msk-iam-sasl-signer-python, which is not here",
                 next_command="pip install aws-msk-iam-sasl-signer-python, then lockstep doctor",

@@ -143,7 +143,7 @@ def is_past(message: Message, until_offset: int) -> bool:
 
 
 def refuse_malformed(message: Message, bootstrap: str, most: int = MOST_FETCHED_BYTES) -> None:
-    """Raises `BadData`, with partition and offset, if a message stands for a batch that cannot be read."""
+    """Raises `BadData`, with partition and offset, if a message reports a batch that cannot be read."""
     error = message.error()
     if error is not None and error.code() in MALFORMED:
         raise BadData(

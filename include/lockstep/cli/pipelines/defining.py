@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from enum import StrEnum
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,7 @@ from lockstep.core.errors import BadDefinition, Refusal
 from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Protobuf, Raw, Upsert
 from lockstep.core.pipeline.formats import registered_of
 from lockstep.core.pipeline.names import refuse_bad_name
-from lockstep.installed import install_of
+from lockstep.installed import install_of, is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -159,7 +158,7 @@ def _texts(pipeline: Pipeline) -> dict[str, str]:
         "registry": isinstance(pipeline.format, Json) and pipeline.format.registry,
     }
     # A suite that nothing here can judge would fail the first run.
-    files = [file for file in NEW_PIPELINE_FILES if file != SUITE_FILE or find_spec(SUITE_JUDGE)]
+    files = [file for file in NEW_PIPELINE_FILES if file != SUITE_FILE or is_installed(SUITE_JUDGE)]
     return {file: environment.get_template(f"{file}.jinja").render(values) for file in (*files, DAG_FILE)}
 
 

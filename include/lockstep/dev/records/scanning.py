@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lockstep.installed import is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ class ShopSales(NamedTuple):
 
 def can_scan() -> bool:
     """Returns True if a lake table can be written and read back here."""
-    return all(find_spec(name) for name in LAKE_READERS)
+    return all(map(is_installed, LAKE_READERS))
 
 
 def scan_sales(paths: Sequence[str]) -> list[ShopSales]:

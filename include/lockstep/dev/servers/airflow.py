@@ -10,7 +10,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from lockstep.dev.servers.airflow_settings import (
     airflow_environment,
     secrets_of,
 )
+from lockstep.installed import is_installed
 
 if TYPE_CHECKING:
     from lockstep.dev.servers.airflow_api import AirflowApi
@@ -84,7 +84,7 @@ class Airflow:
 
 def require_airflow() -> None:
     """Raises `ModuleNotFoundError` where Airflow is not installed, and starts nothing."""
-    if find_spec("airflow") is None:
+    if not is_installed("airflow"):
         raise ModuleNotFoundError("No module named 'airflow'", name="airflow")
 
 
