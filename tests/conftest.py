@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from lockstep.adapters.folders import load
 from lockstep.adapters.postgres import connect
 from lockstep.ledger.migrate import migrate_target
+from support.fakes.registry import a_registry
 from support.scenes.drill import Drill, write_folder
 from support.scenes.odd_logs import marked
 from support.servers import (
@@ -158,6 +159,15 @@ def produce(kafka):
         return producer
 
     return send
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """Yields a schema registry that the settings name."""
+    with a_registry() as made:
+        monkeypatch.setenv("LOCKSTEP_REGISTRY", made.url)
+        monkeypatch.setenv("LOCKSTEP_REGISTRY_CONFIG", '{"max.retries": 0}')
+        yield made
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from lockstep.core.pipeline.folder import PipelineFolder
 from lockstep.core.registry import registry as registry_of
 from lockstep.engine.raw_schema import RAW_SCHEMA
 from lockstep.formats import decoder_of
-from support.fakes.registry import a_registry, headed
+from support.fakes.registry import headed
 from support.inputs import hostile
 from support.inputs.protos import a_file, a_message, framed
 from support.inputs.raw_records import raw_batch
@@ -28,16 +28,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 AROUND = {"_timestamp": AT, "_bytes": 1, "_partition": 3}
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    with a_registry() as made:
-        monkeypatch.setenv("LOCKSTEP_REGISTRY", made.url)
-        monkeypatch.setenv("LOCKSTEP_REGISTRY_CONFIG", '{"max.retries": 0}')
-        yield made
-
-
 def decode(format_, *records: Any, envelope=None, target=None, headers=None, decode=None, registry=None):
-    """Decodes records. Each is a value, or a key and a value."""
+    """Returns the decoded records. Each is given as a value, or as a key and a value."""
     keys, values = zip(*(record if isinstance(record, tuple) else (None, record) for record in records), strict=True)
     raw = raw_batch(values, keys).to_pydict()
     raw |= {name: [value] * len(records) for name, value in AROUND.items()} | {"_headers": [headers] * len(records)}

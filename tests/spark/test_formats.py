@@ -17,7 +17,7 @@ from lockstep.cli.app import app
 from lockstep.core.errors import BadData, Unreachable
 from lockstep.core.registry import registry as registry_of
 from lockstep.steps.proof.verify import verify
-from support.fakes.registry import a_record, a_registry, headed
+from support.fakes.registry import a_record, headed
 from support.inputs.protos import a_file, a_message, classes, framed
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,14 +41,6 @@ def decode(key, value, headers):
     name, n = value.decode().split(";")
     return {"id": name, "n": int(n)}
 """
-
-
-@pytest.fixture
-def registry(monkeypatch):
-    with a_registry() as made:
-        monkeypatch.setenv("LOCKSTEP_REGISTRY", made.url)
-        monkeypatch.setenv("LOCKSTEP_REGISTRY_CONFIG", '{"max.retries": 0}')
-        yield made
 
 
 def totals(report) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Tests Spark's tasks that write files of the lake, whichever way they read: each record once, rejects beside them."""
+"""Tests that Spark's tasks write each record into files of the lake once, and stage rejects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("pyiceberg") is None, reason="the extra lake is not installed"),
 ]
 DEFINITION = """from lockstep import Append, Iceberg, Json, Pipeline
-P = Pipeline(name="typed", topic="{topic}", target={target}, {read}
+P = Pipeline(name="typed", topic="{topic}", target={target},
     format=Json("id string, n bigint, amount decimal(12,2), ratio double, ok boolean, day date, at timestamp"))
 """
 ALONE, BOTH = 'Append(Iceberg("sales.typed"))', '(Append("public.typed"), Append(Iceberg("sales.typed")))'
@@ -42,20 +42,15 @@ def record(i: int, amount: str = '"1.50"') -> tuple[str, str]:
     return f"k{i}", value
 
 
-@pytest.mark.parametrize(
-    "way",
-    [(read, target) for read in ("", 'read="spark",') for target in (ALONE, BOTH, LAKE_FIRST)],
-    ids=[f"{read}-{targets}" for read in ("tasks", "source") for targets in ("alone", "both", "lake-first")],
-)
+@pytest.mark.parametrize("target", [ALONE, BOTH, LAKE_FIRST], ids=["alone", "both", "lake-first"])
 def test_sparks_tasks_write_each_record_once_and_stage_rejects_alone(
-    database, kafka, topic, produce, tmp_path, monkeypatch, way
+    database, kafka, topic, produce, tmp_path, monkeypatch, target
 ):
-    read, target = way
     from lockstep.steps.lake.open_tables import make_tables, open_tables  # noqa: PLC0415 - the extra may be missing
 
     name, home = topic(partitions=3), tmp_path / "pipelines"
     (home / "typed").mkdir(parents=True)
-    (home / "typed" / "__init__.py").write_text(DEFINITION.format(topic=name, read=read, target=target))
+    (home / "typed" / "__init__.py").write_text(DEFINITION.format(topic=name, target=target))
     monkeypatch.setenv("LOCKSTEP_PIPELINES", str(home))
     if target != ALONE:
         (home / "typed" / "target.sql").write_text(TABLE)
