@@ -134,7 +134,7 @@ def one_schema() -> Iterator[Registry]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Prints nothing."""
+            """Keeps requests out of the output."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

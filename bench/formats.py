@@ -1,8 +1,8 @@
-"""Compares formats that Python decodes: Debezium's change records beside plain JSON, and Protobuf beside Avro.
+"""Compares formats that Python decodes: Debezium's change records with plain JSON, and Protobuf with Avro.
 
 All hold the same rows, and each lands in an empty table by `Upsert`, in turns, by a warm session. Ratios are of the same
-round. Beside the rates stands the CPU time per record of each program, which says something on a busy machine, too. Exits
-1 when a goal is missed.
+round. The CPU time per record of each program is printed, too, because rates say little on a busy machine. Exits 1 when a
+goal is missed.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def seconds(dsn: str, bootstrap: str, pipelines: Path, kind: str, records: int, 
 
 
 def main() -> int:
-    """Prints rows per second of each format, and the median of the rounds' ratios beside its goal."""
+    """Prints rows per second of each format, and the median of the rounds' ratios with its goal."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=200_000)
     options.add_argument("--rounds", type=int, default=5)

@@ -50,10 +50,10 @@ class OneRecordEngine:
         return Route(Way.PROCESS, "one record for each range")
 
     def application(self, _work: Any) -> None:
-        """Returns None."""
+        """Returns None, because no application reads."""
 
     def figures(self, _work: Any) -> None:
-        """Returns None."""
+        """Returns None, because no engine counts."""
 
     def columns(self, _place: int = 0) -> tuple[Column, ...]:
         """Returns the decoded columns."""

@@ -1,4 +1,4 @@
-"""Measures a few ratios at a size that CI can afford, beside those of the last whole bench."""
+"""Measures a few ratios at a size that CI can afford, and prints them with those of the last whole bench."""
 
 from __future__ import annotations
 

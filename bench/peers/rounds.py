@@ -120,10 +120,8 @@ class Ring:
         if contender.name in self.found.missing or number > contender.at_most:
             return []
         self._tables += 1
-        options, topic = (
-            self._best.get(contender.name, contender.tunings[0]),
-            self.topic(number, partitions, contender.workload),
-        )
+        options = self._best.get(contender.name, contender.tunings[0])
+        topic = self.topic(number, partitions, contender.workload)
         task = Task(topic, f"t{self._tables}", number, partitions, contender.kind, options, contender.workload)
         try:
             return list(self._measured(part, contender, task, turn, at, by_pss=by_pss))

@@ -33,7 +33,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides, of which the first is held against the second."""
+    """A comparison of two sides: the first is measured against the second."""
 
     name: str
     ours: Side

@@ -74,7 +74,7 @@ class Workload:
 
 
 def names_of(schema: str) -> tuple[str, ...]:
-    """Returns the names of a schema's columns. Each column stands behind a comma and a space, or at the beginning."""
+    """Returns the names of a schema's columns. Columns are separated by a comma and a space."""
     return tuple(column.split()[0] for column in schema.split(", "))
 
 

@@ -32,7 +32,7 @@ COLUMNS_OF_RECORDS = (
 
 
 def rows(name: str, *, batch: int, table: str | None = None) -> pd.DataFrame:
-    """Returns the rows that a committed batch wrote and that still stand in the target, in the log's order.
+    """Returns the rows that a committed batch wrote and that the target still has, in the log's order.
 
     `table` chooses one of several targets. In an upserted table, a row is the batch's until a later batch changes it.
     Raises `Refusal` if the batch is not a committed one of this pipeline.

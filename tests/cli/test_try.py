@@ -34,7 +34,7 @@ def no_spark(monkeypatch):
 
 @pytest.fixture
 def sample(lockstep):
-    """`sample(content)` is a file in the current folder, beside a pipeline of orders. No server is known there."""
+    """Returns `sample(content)`, which writes a file into the current folder. It has a pipeline and knows no server."""
     lockstep.define()
 
     def write(content: bytes = SAMPLE) -> str:

@@ -1,4 +1,4 @@
-"""Each of Lockstep's own columns stands in one table, and each room takes its part of it from there."""
+"""Tests that one table lists Lockstep's own columns, and that each package takes its columns from it."""
 
 import pytest
 

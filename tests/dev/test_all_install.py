@@ -104,7 +104,7 @@ def the_demo(typed: Typed, here: Path) -> None:
 
 
 def ones_own(typed: Typed, here: Path, shop: Path) -> None:
-    """Types README's commands in a project of one's own. Looks at rows, and at Airflow's pages as somebody with a login."""
+    """Types README's commands in a new project. Looks at rows, and at Airflow's pages with a login."""
     typed("lockstep", "init", "shop", cwd=here)
     write_refunds(shop)
     commands = [command for command in own_pipeline() if command.startswith("lockstep ")]

@@ -76,7 +76,7 @@ def record(n: int, schema_id: int = 1) -> bytes:
 
 
 def places(decoders: tuple[AvroColumns, Decoder], records: list[bytes | None]) -> list[int]:
-    """Returns the places that are taken, each of which is what the decoder of single records makes of it."""
+    """Returns the indexes of the decoded records, after a comparison of each with the decoder of single records."""
     by_columns, alone = decoders
     taken, columns = by_columns(pa.array(records, pa.binary()))
     assert len(taken) == columns.num_rows

@@ -72,11 +72,11 @@ def ran(tree: Path, servers: Servers, tests: Sequence[str], only: str | None, *,
 def survived(mutant: Mutant, home: Path, servers: Servers) -> list[str]:
     """Lists what does not show the mutant dead.
 
-    These are tests that should be red and are not, or not by an assertion, and tests beside them that are red.
+    These are tests that should be red and are not, or not by an assertion, and other tests that are red.
     """
     tree = planted(home, mutant.changes)
     own = any(change.is_of_the_database for change in mutant.changes)
-    about = ran(tree, servers, mutant.beside or mutant.red, mutant.only, own_database=own)
+    about = ran(tree, servers, mutant.others or mutant.red, mutant.only, own_database=own)
     found = about["tests"]
     wrong = [f"{test} did not run" for test in mutant.red if test not in found]
     for test, what in found.items():

@@ -62,16 +62,17 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A mutant. `red` are the tests that must fail, each by an assertion. All others that run must pass.
+    """A changed tree that tests must notice.
 
-    `beside` are files or tests that run, too, limited to names that contain `only`.
+    `red` are the tests that must fail, each by an assertion. All others that run must pass.
+    `others` are files or tests that run, too, limited to names that contain `only`.
     """
 
     name: str
     why: str
     changes: tuple[Edit | Drop, ...]
     red: tuple[str, ...]
-    beside: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     only: str | None = None
     long: bool = False
 
@@ -81,12 +82,12 @@ def alone(
 ) -> Mutant:
     """Returns a mutant that leaves one guard on and switches all others off.
 
-    Its own tests turn red, those of the guards beside it do not.
+    Its own tests turn red. Those of other guards do not.
     """
     red = tuple(f"{ALONE}[{danger}-{guard}]" for danger in dangers)
     return Mutant(name, why, changes, red, (ALONE.partition("::")[0],), " or ".join(dangers), long)
 
 
 def one(name: str, why: str, red: str | tuple[str, ...], *changes: Edit | Drop, long: bool = False) -> Mutant:
-    """Returns a mutant whose red tests have no others beside them. A text holds their ids with spaces in between."""
+    """Returns a mutant whose red tests are the only ones that run. A text lists their ids, separated by spaces."""
     return Mutant(name, why, changes, tuple(SPACE_BEFORE_ID.split(red)) if isinstance(red, str) else red, long=long)

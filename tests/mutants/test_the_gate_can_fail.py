@@ -21,8 +21,8 @@ DEFINED = re.compile(
 )
 
 
-def judged(home, servers, change, red=RED, beside=()) -> str:
-    return "\n".join(survived(Mutant("one", "because", (change,), red, beside), home / "tree", servers))
+def judged(home, servers, change, red=RED, others=()) -> str:
+    return "\n".join(survived(Mutant("one", "because", (change,), red, others), home / "tree", servers))
 
 
 def test_a_mutant_that_changes_nothing_survives_and_is_told(tmp_path, servers):
@@ -44,12 +44,12 @@ def test_a_red_test_beside_those_that_were_named_is_told(tmp_path, servers):
     change = Edit(
         "core/offsets.py", "0 <= self.from_offset < self.until_offset", "self.from_offset < self.until_offset"
     )
-    said = judged(tmp_path, servers, change, red=(), beside=(RANGE,))
+    said = judged(tmp_path, servers, change, red=(), others=(RANGE,))
     assert "is red, too" in said
 
 
 def test_a_red_test_that_is_not_there_is_told(tmp_path, servers):
-    assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), beside=(RANGE,))
+    assert "did not run" in judged(tmp_path, servers, HARMLESS, red=(f"{RANGE}[never]",), others=(RANGE,))
 
 
 def test_a_mutant_of_the_database_is_not_dead_because_its_text_was_compared(tmp_path, servers):

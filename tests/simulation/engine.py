@@ -49,9 +49,9 @@ class UnderWay:
 
 
 class RememberedEngine:
-    """An engine with a `factor` as the code of the day.
+    """An engine whose code is a `factor`, which may change between batches.
 
-    `n` is multiplied by it, and kept beside it. Records that `refuses` names by their content are rejects.
+    `n` is multiplied by it, and both are kept. Records that `refuses` names by their content are rejects.
     """
 
     refuses: Callable[[dict], bool] | None = None

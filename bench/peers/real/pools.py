@@ -129,7 +129,7 @@ def _agent(drawn: random.Random) -> str:
 
 
 def _titles(drawn: random.Random, number: int) -> list[str]:
-    """Returns titles of which exactly 36 of 100 have an emoji."""
+    """Returns titles in random order. Exactly 36 of 100 have an emoji."""
     plain = [" ".join(drawn.choices(WORDS, k=3)) for _ in range(number)]
     titles = [
         f"{title} {drawn.choice(EMOJI)}" if index < number * EMOJI_OF_HUNDRED // 100 else title
@@ -144,7 +144,7 @@ def _note(drawn: random.Random) -> str:
 
 
 def _flags() -> Pool:
-    """Returns all combinations of five booleans, of which `gift` may be null."""
+    """Returns all combinations of five booleans. `gift` may also be null."""
     values = list(product((True, False), (True, False, None), *[(True, False)] * 3))
     written = tuple(
         "," + json.dumps(dict(zip(FLAGS, each, strict=True)), separators=(",", ":"))[1:-1] for each in values

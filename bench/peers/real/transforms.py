@@ -13,7 +13,7 @@ ORIGIN = ("_stream", "_offset")
 
 
 def filtered(records: DataFrame) -> DataFrame:
-    """Keeps the paid ones, and some of their columns, of which two are changed."""
+    """Keeps some columns of the paid records, and changes two of these columns."""
     agent, title = F.upper("user_agent").alias("user_agent"), F.substring("title", 1, 12).alias("title")
     return records.where("paid").select(*ORIGIN, "id", "customer", "amount", "occurred_at", agent, title)
 

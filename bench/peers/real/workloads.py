@@ -48,7 +48,7 @@ def _transformed(variant: str, *outputs: Output) -> Workload:
 
 def _made(transform: str, ddl: str, expected: str, *, by: str = "id", suffix: str = "") -> Output:
     """Returns the table of a transform, whose columns are compared in the order of its statement."""
-    names = tuple(column.split()[0] for column in ddl.replace("\n", " ").split(", "))
+    names = names_of(ddl)
     return Output(
         ddl, (*names, *(("_offset",) if by == "id" else ())), by, expected, suffix=suffix, transform=transform
     )

@@ -69,9 +69,9 @@ def _typed(fields: list[str | None], type_: pa.DataType) -> pa.Array:
 
 
 class PlainEngine:
-    """An engine that reads JSON objects. Any other record, and every value that is no object, is a reject.
+    """An engine that reads JSON objects. Any other record, and every value that is not an object, is a reject.
 
-    `change` stands for a pipeline's code, and is applied to each decoded record. None filters it, and a ValueError
+    `change` is the pipeline's code. It is applied to each decoded record. None filters it, and a ValueError
     rejects it. Each of several targets gets the same rows. Rejects go into the first one's table.
     """
 
