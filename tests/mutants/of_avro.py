@@ -27,7 +27,12 @@ MUTANTS = [
     edge("boolean", "readers", "cursors.refuse(rows, octets > 1)", "cursors.refuse(rows, octets > 255)"),
     edge("int", "readers", "_bounded(cursors, rows, INT_BOUNDS)", "_bounded(cursors, rows, (-(2**63), 2**63 - 1))"),
     edge("long", "cursors", "wrong |= byte > 1", "wrong |= byte > 255"),
-    edge("string", "readers", "bad = np.array([not is_utf8_bytes(value) ", "bad = np.array([False and not _is_utf8(value) "),
+    edge(
+        "string",
+        "readers",
+        "bad = np.array([not is_utf8_bytes(value) ",
+        "bad = np.array([False and not _is_utf8(value) ",
+    ),
     edge("NUL", "readers", 'nuls, "right")] = True', 'nuls, "right")] = False'),
     edge("bytes", "cursors", "(sizes < 0) | (sizes > self._ends[rows] - begins)", "sizes < 0"),
     edge("a size below zero", "cursors", "(sizes < 0) | (sizes >", "(sizes >"),

@@ -210,6 +210,7 @@ def test_a_record_that_ends_a_reader_on_a_server_is_a_reject_too(pipeline, topic
     loaded = pipeline(name, "", "id text, n int", form='Custom("id string, n int")')
     (tmp_path / "pipelines" / loaded.name / "decode.py").write_text(DECODE)
     environ = os.environ | {"LOCKSTEP_DSN": loaded.dsn, "LOCKSTEP_KAFKA": loaded.kafka, "SPARK_REMOTE": server.remote}
+    environ["LOCKSTEP_ENGINE"] = "spark"
 
     done = subprocess.run(
         [str(Path(sys.executable).parent / "lockstep"), "run", loaded.name, "--json"],
