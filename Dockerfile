@@ -14,8 +14,7 @@ RUN apt-get update \
     && install --directory --owner airflow --group root /opt/lockstep /opt/lockstep/results
 USER airflow
 WORKDIR /opt/lockstep
-ENV LOCKSTEP_JARS=/opt/lockstep/jars \
-    LOCKSTEP_PIPELINES=/opt/lockstep/include/pipelines
+ENV LOCKSTEP_PIPELINES=/opt/lockstep/include/pipelines
 # The pins before the code: a changed line of ours downloads nothing.
 COPY --chown=airflow:root requirements-build.txt requirements.txt ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-build.txt \
@@ -24,8 +23,6 @@ COPY --chown=airflow:root pyproject.toml README.md LICENSE NOTICE ivy.xml ./
 COPY --chown=airflow:root include include
 COPY --chown=airflow:root spark_jobs spark_jobs
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable .
-# The broker has an image of its own.
-RUN python -m lockstep.dev.setup.jars && rm -r "$LOCKSTEP_JARS/broker"
 COPY --chown=airflow:root dags dags
 COPY --chown=airflow:root plugins plugins
 
@@ -40,7 +37,5 @@ RUN uv venv --managed-python --python 3.11 /opt/lockstep \
 FROM ${SPARK_IMAGE} AS spark-worker
 COPY --from=interpreter /opt/python /opt/python
 COPY --from=interpreter /opt/lockstep /opt/lockstep
-# Where the driver has them: executors, too, take these codecs before Spark's own.
-COPY --from=airflow /opt/lockstep/jars/ahead /opt/lockstep/jars/ahead
 # Drivers ask for `python3.11`, whose packages are here found through PATH.
 ENV PATH=/opt/lockstep/bin:$PATH

@@ -63,16 +63,15 @@ test-all: $(VENV)/.built-dev jars ## all tests, the long ones too
 soak: $(VENV)/.built-dev jars ## a storm of crashes for MINUTES=n; prints the figures that docs/reliability.md keeps
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests $(BIN)/python -m simulation.soak $(or $(MINUTES),60)
 
-# A Python, its lock (made for 3.11) and its tests, each with an environment of its own below build/matrix. Jars are those
-# of its PySpark. A version manager's python3.12 may be on PATH and lead nowhere, so it is called once.
+# A Python, its lock (made for 3.11) and its tests, each with an environment of its own below build/matrix. A version
+# manager's python3.12 may be on PATH and lead nowhere, so it is called once.
 in_matrix = @if ! python$(1) -c '' 2>/dev/null; then echo "no python$(1) on PATH that runs: not tested" >&2; exit 0; fi; \
-	python=python$(1); place=$(CURDIR)/build/matrix/$(1)-$(2); jars=$(CURDIR)/$(3); \
+	python=python$(1); place=$(CURDIR)/build/matrix/$(1)-$(2); \
 	$$python -m venv --clear $$place; \
 	for lock in build $(2) servers; do $$place/bin/python -m pip install --quiet --require-hashes --no-deps \
 		--no-build-isolation --use-pep517 -r requirements-$$lock.txt; done; \
 	$$place/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .; \
-	LOCKSTEP_JARS=$$jars $$place/bin/python -m lockstep.dev.setup.jars; \
-	PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include LOCKSTEP_JARS=$$jars $$place/bin/python -m pytest -m "not long" $(4) $(ARGS)
+	PATH=$$place/bin:$$PATH PYTHONPATH=$(CURDIR)/include $$place/bin/python -m pytest -m "not long" $(3) $(ARGS)
 
 # A broker of this version, and the programs of Postgres that this expression names.
 on_servers = @broker=$(CURDIR)/build/matrix/kafka-$(1); export PYTHONPATH=$(CURDIR)/include:$(CURDIR)/tests; \
@@ -83,9 +82,9 @@ on_servers = @broker=$(CURDIR)/build/matrix/kafka-$(1); export PYTHONPATH=$(CURD
 
 .PHONY: test-matrix
 test-matrix: $(VENV)/.built-dev jars ## some tests at both ends of Python, Airflow, PySpark, Postgres and Kafka: docs/airflow.md
-	$(call in_matrix,3.12,dev,.lockstep/jars,$(MATRIX_TESTS))
-	$(call in_matrix,3.13,dev,.lockstep/jars,$(MATRIX_TESTS))
-	$(call in_matrix,3.11,oldest,build/matrix/jars-oldest,$(OLDEST_TESTS))
+	$(call in_matrix,3.12,dev,$(MATRIX_TESTS))
+	$(call in_matrix,3.13,dev,$(MATRIX_TESTS))
+	$(call in_matrix,3.11,oldest,$(OLDEST_TESTS))
 	$(call on_servers,$(OLDEST_KAFKA),programs.find_postgres(os.environ))
 	$(call on_servers,$(NEWEST_KAFKA),programs.postgres_in_wheel()[0])
 
@@ -177,7 +176,7 @@ down: $(VENV)/.built ## stop them; the data stay
 	@$(BIN)/lockstep dev down
 
 .PHONY: jars
-jars: servers ## resolve the jars and keep Spark's classes for a quicker start, once
+jars: servers ## resolve the broker's jars and keep Spark's classes for a quicker start, once
 	@$(BIN)/python -m lockstep.dev.setup.jars
 	@$(BIN)/python -m lockstep.dev.setup.class_data
 
@@ -200,7 +199,7 @@ lock: ## pin anew what pyproject.toml asks for (UPGRADE=--upgrade moves what is 
 	@$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS:%=--extra %) --extra dev -c requirements-oldest.in --no-annotate -o requirements-oldest.txt
 
 .PHONY: lock-jars
-lock-jars: servers ## resolve what ivy.xml asks for, for each PySpark, and write down each jar with its SHA-256
+lock-jars: servers ## resolve what ivy.xml asks for, and write down each jar with its SHA-256
 	@$(BIN)/python -m lockstep.dev.setup.lock_jars
 
 .PHONY: sbom

@@ -28,7 +28,7 @@ def main() -> int:
     options.add_argument("--record", action="store_true", help="write that file instead")
     given = options.parse_args()
     found = Found()
-    for why in jars.missing(("jdbc",)):
+    for why in jars.missing(("spark",)):
         found.missing = dict.fromkeys(quick.PEERS, why)
     with servers() as place, ring(place, found) as turns:
         where, ratios = machine(place), quick.measure(turns, given.records, given.rounds)

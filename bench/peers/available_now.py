@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path
-from lockstep.dev.setup import jars
 from lockstep.engine.spark import jvm
 from peers.contender import LIMIT, UNKEYED, UPSERT, started
 from peers.records import ORIGIN_DDL
@@ -50,17 +48,12 @@ class AvailableNow:
         """Starts the session, with the connector and the driver."""
         self._place = place
         os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable} | java.exports()
-        files = [*jars.find_jars("connector").glob("*.jar"), *(place.jars / "jdbc").glob("*.jar")]
-        options = (
-            jvm.JVM_SETTINGS
-            | class_path()
-            | {
-                "spark.master": self.master,
-                "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-                "spark.jars": ",".join(sorted(map(str, files))),
-                "spark.driver.extraJavaOptions": f"{jvm.driver_options()} -Duser.timezone=UTC",
-            }
-        )
+        options = jvm.JVM_SETTINGS | {
+            "spark.master": self.master,
+            "spark.driver.memory": os.environ.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+            "spark.jars": ",".join(sorted(map(str, (place.jars / "spark").glob("*.jar")))),
+            "spark.driver.extraJavaOptions": f"{jvm.driver_options()} -Duser.timezone=UTC",
+        }
         builder = SparkSession.builder
         for name, value in options.items():
             builder = builder.config(name, value)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.kafka.broker import Broker
 from lockstep.context.submitted import submitted_for
 from lockstep.core.planning.decisions import Caller, TaskRun
@@ -94,14 +93,12 @@ class _Cold:
         run = TaskRun("bench", self.task.table)
         caller = Caller(run.owner or "bench", task_run=run)
         options = jvm.driver_options()
-        conf = class_path()
-        conf |= {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
+        conf = {"spark.driver.extraJavaOptions": options.partition(" -XX:SharedArchiveFile")[0] if fat else options}
         conf |= {"spark.ui.enabled": "true"} if fat else {}
         with closing(Context(self.place.dsn, Broker(self.place.bootstrap))) as at:
             planned = plan(at.conn, at.broker, self.loaded, caller, datetime.now(UTC))
             batch = planned.batch_id or 0
-            words = ["--jars", ",".join(connector_jars()), str(JOB), self.task.table, str(batch)]
-            words += submitted_for(caller)
+            words = [str(JOB), self.task.table, str(batch), *submitted_for(caller)]
             self._called(spark_submit("local[*]", conf, *words), more)
             attempt = pick_up(at.conn, batch, run).attempt
             validate(at, self.loaded, attempt)

@@ -41,7 +41,7 @@ SESSIONS: Mapping[str, Callable[[], Session]] = {
     **{f"{STREAMING} local[{k}]": partial(AvailableNow, master=f"local[{k}]") for k in SOME_CORES},
 }
 # Which jars a session cannot do without.
-NEEDS = {STREAMING: "jdbc", CONNECT: "connect", FLINK: "flink"}
+NEEDS = {STREAMING: "spark", CONNECT: "connect", FLINK: "flink"}
 # Sessions without a JVM: they are as fast in their first run as in their last.
 NO_JVM = frozenset({PLAIN, COPY, CONSUME, *PYTHON_COPIES.values()})
 # Peers that are a program of an engineer's own, and not a product.

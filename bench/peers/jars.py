@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 
 from lockstep.adapters import java
@@ -23,19 +23,19 @@ def missing(configurations: tuple[str, ...]) -> list[str]:
 
 
 def _ensured(configuration: str) -> str:
-    whole = FOLDER / configuration / hashlib.sha256(IVY.read_bytes()).hexdigest()[:12]
+    spark = version("pyspark")
+    whole = FOLDER / configuration / hashlib.sha256(IVY.read_bytes() + spark.encode()).hexdigest()[:12]
     if whole.exists():
         return ""
     FOLDER.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(FOLDER / configuration, ignore_errors=True)
     sys.stderr.write(f"jars: resolving {configuration} for the bench (about a minute, once)\n")
-    spec, log = find_spec("pyspark"), FOLDER / f"{configuration}.log"
-    ivy = next(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else None
-    cache = FOLDER.with_name("cache")
+    log, cache = FOLDER / f"{configuration}.log", FOLDER.with_name("cache")
     cache.mkdir(exist_ok=True)
-    trusting = [] if java.java_on_machine() else trust.options(cache / "trust.p12")
+    options = [f"-Dpeers.spark={spark}", *([] if java.java_on_machine() else trust.options(cache / "trust.p12"))]
+    ivy = next(java.pyspark_jars().glob("ivy-*.jar"))
     pattern = str(FOLDER / "[conf]" / "[artifact]-[revision].[ext]")
-    command = [str(java.find_java()), *trusting, "-jar", str(ivy), "-ivy", str(IVY), "-cache", str(cache)]
+    command = [str(java.find_java()), *options, "-jar", str(ivy), "-ivy", str(IVY), "-cache", str(cache)]
     log.unlink(missing_ok=True)
     if not processes.run_program(
         [*command, "-confs", configuration, "-types", "jar", "bundle", "-retrieve", pattern], log=log

@@ -19,7 +19,7 @@ import psycopg2
 
 from lockstep.adapters.postgres import connect
 from lockstep.dev.servers import kafka, ports, postgres
-from lockstep.dev.setup.jars import find_jars
+from lockstep.dev.setup.jars import broker_jars
 from lockstep.ledger.migrate import migrate
 from peers.contender import Place, cores
 from peers.jars import FOLDER
@@ -65,7 +65,7 @@ def machine(place: Place) -> dict[str, Any]:
         "Python": platform.python_version(),
         "Spark": version("pyspark"),
         "Postgres": database.split()[0],
-        "Kafka": next(find_jars("broker").glob("kafka_*.jar")).stem.rpartition("-")[2],
+        "Kafka": next(broker_jars().glob("kafka_*.jar")).stem.rpartition("-")[2],
         "pyarrow": version("pyarrow"),
     }
 

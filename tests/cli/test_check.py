@@ -8,7 +8,6 @@ import pytest
 
 from lockstep.cli.pipelines import checking
 from lockstep.core.errors import Refusal
-from lockstep.dev.setup import jars
 from support.scenes.command_line import DEFINITION, TARGET, assert_refused
 
 EXPECTATION = '{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}, "severity": "critical"}'
@@ -275,7 +274,6 @@ TRANSFORMS = [
 @pytest.mark.parametrize(("transform", "fault"), TRANSFORMS, ids=range(len(TRANSFORMS)))
 def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
     lockstep.define(transform=transform)
-    lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
     said = lockstep("check", "orders")
     assert (said.code, "Traceback" in said.err) == (1 if fault else 0, False)
     assert (fault or "") in said.err
@@ -285,7 +283,6 @@ def test_a_transform_is_proved_on_an_empty_frame(lockstep, transform, fault):
 def test_a_definition_may_say_that_its_transform_is_not_repeatable(lockstep):
     clock = "import time\n\n\ndef transform(records):\n    time.time()\n    return records\n"
     lockstep.define(transform=clock, init=DEFINITION.replace('name="orders"', 'nondeterministic=True, name="orders"'))
-    lockstep.environ(LOCKSTEP_JARS=str(jars.folder()))
     assert lockstep("check", "orders").code == 0
 
 

@@ -36,7 +36,7 @@ from support.servers.three_brokers import ThreeBrokers
 
 pytestmark = pytest.mark.long
 ORDERS = Pipeline("orders", "orders.v1", Json("id string, n int"), Append("public.orders"), schedule="*/5 * * * *")
-MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**31, memory=2**34)
+MACHINE = MachineFacts({}, None, cores=2, spark_memory=2**31, memory=2**34)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,9 +74,8 @@ def submits(tmp_path, monkeypatch):
             name="lockstep orders",
             application="/opt/jobs/stage_batch.py",
             application_args=["orders", "7", "--for", "orders/run/instance/1/stage/"],
-            jars="/opt/jars/one.jar,/opt/jars/two.jar",
             py_files="/opt/lockstep.zip",
-            conf={"spark.driver.extraClassPath": "/opt/jars/ahead.jar"},
+            conf={"spark.driver.extraJavaOptions": "-Dlockstep.level=info"},
         )
         operator._hook = operator._get_hook()  # noqa: SLF001 - as `execute` does, whose caller is Airflow
         return operator, operator._submit_to_cluster, said  # noqa: SLF001
@@ -88,7 +88,7 @@ def submits(tmp_path, monkeypatch):
     [
         (
             "spark",
-            "/opt/jars/one.jar\n/opt/jobs/stage_batch.py\n\norders\n7\n",
+            ".jar\n/opt/jobs/stage_batch.py\n\norders\n7\n",  # any jar: a standalone master starts no driver without
             "spark.standalone.submit.waitAppCompletion=true",
         ),
         ("yarn", "\n/opt/jobs/stage_batch.py\norders\n7\n", "spark.yarn.maxAppAttempts=1"),
@@ -109,7 +109,7 @@ def test_each_cluster_is_given_the_job_as_it_takes_it_and_no_secret(submits, mas
     assert job_there in told
     assert f"\n{setting}\n" in told
     assert "lockstep.zip" not in told
-    assert ("local:///opt/jars/one.jar,local:///opt/jars/two.jar" in told) == (master == "k8s")
+    assert ("--jars" in told, f"/jars/spark-tags_2.13-{version('pyspark')}.jar\n" in told) == (False, master == "spark")
     assert CANARY not in told
 
 

@@ -15,8 +15,8 @@ import pytest
 from cluster.conftest import a_python
 from cluster.far import BY_A_PERSON, a_house_far_away, committed_nothing, committed_once, no_password_is_left
 from cluster.yarn import Yarn
+from lockstep.adapters import java
 from lockstep.core.errors import Refusal
-from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT
 from support.oracles.canary import CommandLines
 from support.servers.scheduled import kill, wait_for
@@ -46,7 +46,7 @@ def yarn(tmp_path_factory):
 def house(servers, tmp_path_factory, yarn, bare_python):
     file = tmp_path_factory.mktemp("etc") / "lockstep.json"
     defaults = {
-        "spark.yarn.jars": f"local:{jars.pyspark_jars()}/*",
+        "spark.yarn.jars": f"local:{java.pyspark_jars()}/*",
         "spark.yarn.stagingDir": str(yarn.folder / "staging"),
         "spark.yarn.appMasterEnv.LOCKSTEP_ENVIRONMENT": str(file),
         "spark.yarn.appMasterEnv.PYSPARK_PYTHON": bare_python,

@@ -122,7 +122,7 @@ class Yarn:
 
     def _start(self, what: str, conf: Path) -> subprocess.Popen[bytes]:
         """Starts one server. Its log is beside its folder, and it knows nothing of Lockstep."""
-        path = f"{conf}:{self.folder / 'jars'}/*:{jars.pyspark_jars()}/*"
+        path = f"{conf}:{self.folder / 'jars'}/*:{java.pyspark_jars()}/*"
         options = ["-Xmx256m", "--add-opens=java.base/java.lang=ALL-UNNAMED"]
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LOCKSTEP"))}
         command = [str(java.find_java()), *options, "-cp", path, f"{PACKAGE}.{what}"]

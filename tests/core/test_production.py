@@ -40,7 +40,6 @@ SOUND = ProductionFacts(
     ledger_is_here=False,
     open_files={},
     locks_without_hashes=(),
-    jars=None,
     tagged_images=(),
 )
 FOUND = {
@@ -98,7 +97,6 @@ FOUND = {
     "the key beside the ledger": ({"ledger_is_here": True}, Point.SIGNING_KEY, "/keys/sign.pem lies on"),
     "a file for everybody": ({"open_files": {"/x/.env": "0644"}}, Point.FILES, "/x/.env is 0644"),
     "a lock without hashes": ({"locks_without_hashes": ("requirements.txt",)}, Point.HASHES, "requirements.txt"),
-    "jars of others": ({"jars": "kafka-clients.jar has another checksum"}, Point.JARS, "another checksum"),
     "an image by tag": ({"tagged_images": ("KAFKA_IMAGE=apache/kafka:4",)}, Point.IMAGES, "apache/kafka:4"),
 }
 

@@ -11,7 +11,7 @@ from lockstep.core.pipeline.definition import Append, Json, Limits, Pipeline
 from lockstep.core.planning.tasks import PastBatch, PastBatches
 
 FIVE_MINUTES = "*/5 * * * *"
-MACHINE = MachineFacts({}, None, (), cores=4, spark_memory=2**30, memory=2**34)
+MACHINE = MachineFacts({}, None, cores=4, spark_memory=2**30, memory=2**34)
 PARTITIONS = 8
 
 

@@ -17,7 +17,6 @@ import psycopg2
 import pytest
 from confluent_kafka import Producer
 
-from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT
 from support.oracles.checker import at_end, check
 
@@ -49,7 +48,6 @@ class Project:
             "AIRFLOW_HOME": str(folder / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
-            "LOCKSTEP_JARS": str(jars.folder()),
             "PYTHONPATH": str(folder / "include"),
             "PATH": os.pathsep.join(
                 [str(folder / "venv" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]

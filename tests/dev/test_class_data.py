@@ -8,16 +8,8 @@ import subprocess
 import pytest
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path
 from lockstep.dev.setup import class_data, jars, spark_submit
 from lockstep.engine.spark import jvm
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "connector").mkdir()
-    (tmp_path / "connector" / "some.jar").touch()
-    return tmp_path
 
 
 def environ(folder):
@@ -28,39 +20,38 @@ def launched(*options: str) -> subprocess.CompletedProcess[str]:
     """Runs Spark's own launcher, whose JVM prints its version and ends."""
     given = " ".join(["-Xshare:auto", jvm.NOT_A_WORD, *options])
     environ = dict(os.environ) | java.exports() | {"SPARK_SUBMIT_OPTS": given}
-    conf = [word for setting, value in class_path(os.environ).items() for word in ("--conf", f"{setting}={value}")]
-    command = [str(spark_submit.PROGRAM), *conf, "--version"]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [str(spark_submit.PROGRAM), "--version"], env=environ, capture_output=True, text=True, check=False
+    )
 
 
-def test_without_an_archive_the_driver_is_told_nothing_of_one(folder):
-    assert "SharedArchiveFile" not in jvm.driver_options(environ(folder))
+def test_an_archive_in_the_folder_of_the_jars_is_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, nearest = tmp_path / "given", tmp_path / ".lockstep" / "jars"
+    for folder in (nearest, given):
+        assert str(folder) not in jvm.driver_options(environ(given))
+        folder.mkdir(parents=True)
+        place = folder / jvm.archive_name()
+        place.touch()
+        assert f"-XX:SharedArchiveFile={place} " in jvm.driver_options(environ(given))
 
 
-def test_an_archive_beside_the_jars_is_taken(folder):
-    place = jvm.class_data_archive(environ(folder))
-    place.touch()
-    assert place.parent == folder
-    assert f"-XX:SharedArchiveFile={place} " in jvm.driver_options(environ(folder))
-
-
-def test_another_java_has_another_archive(folder, tmp_path):
+def test_another_java_has_another_archive(tmp_path):
     home = tmp_path / "java" / "bin"
     home.mkdir(parents=True)
     (home / "java").write_text("#!/bin/sh\necho 'openjdk version \"17\"' >&2\n")
     (home / "java").chmod(0o755)
-    other = environ(folder) | {"JAVA_HOME": str(home.parent)}
-    assert jvm.class_data_archive(other) != jvm.class_data_archive(environ(folder))
+    assert jvm.archive_name(dict(os.environ) | {"JAVA_HOME": str(home.parent)}) != jvm.archive_name()
 
 
-def test_where_there_are_no_jars_there_is_no_archive_and_no_complaint(tmp_path, monkeypatch):
+def test_where_there_is_no_archive_the_driver_is_told_nothing_of_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "SharedArchiveFile" not in jvm.driver_options({"PATH": os.environ["PATH"]})
 
 
 @pytest.mark.server
 def test_what_was_kept_spares_a_jvm_the_loading(tmp_path):
-    place = jvm.class_data_archive(environ(jars.folder()))
+    place = jars.folder() / jvm.archive_name()
     if not place.is_file():
         pytest.skip(f"this Java keeps no classes, or make jars has not run: {place} is not there")
     log = tmp_path / "loaded"
@@ -78,19 +69,20 @@ def test_an_archive_that_is_none_is_left_alone_without_a_word(tmp_path):
     assert "[warning]" not in said.stdout + said.stderr
 
 
-def test_what_is_there_is_not_made_again(folder, monkeypatch):
-    monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
-    jvm.class_data_archive().write_text("made before")
+def test_what_is_there_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_JARS", str(tmp_path))
+    place = tmp_path / jvm.archive_name(dict(os.environ) | java.exports())
+    place.write_text("made before")
     said: list[str] = []
     class_data.ensure_class_data(said.append)
     assert said == []
-    assert jvm.class_data_archive().read_text() == "made before"
+    assert place.read_text() == "made before"
 
 
-def test_a_spark_that_cannot_keep_its_classes_ends_no_build(folder, monkeypatch):
-    monkeypatch.setenv("LOCKSTEP_JARS", str(folder))
-    (folder / "spark-0.1-of-old.jsa").touch()
+def test_a_spark_that_cannot_keep_its_classes_ends_no_build(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_JARS", str(tmp_path))
+    (tmp_path / "spark-0.1-of-old.jsa").touch()
     monkeypatch.setattr(spark_submit, "PROGRAM", "/bin/false")
     assert class_data.main() == 0
-    assert [place.name for place in folder.glob("*.jsa")] == []
-    assert [place.name for place in folder.glob("*.new")] == []
+    assert [place.name for place in tmp_path.glob("*.jsa")] == []
+    assert [place.name for place in tmp_path.glob("*.new")] == []

@@ -14,7 +14,6 @@ import yaml  # type: ignore[import-untyped]
 from lockstep.core.ledger_rights import OF_A_RUN
 from lockstep.dev.servers import airflow, kafka
 from lockstep.dev.servers.airflow_settings import AIRFLOW_SETTINGS, AirflowPlace, airflow_environment
-from lockstep.dev.setup import lock_jars
 
 CHECKOUT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((CHECKOUT / "docker-compose.yaml").read_text())
@@ -37,6 +36,7 @@ ELSEWHERE = {
     "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "the same",
     "LOCKSTEP_PAGES": "its DAGs run its pipelines, and show them",
     "JAVA_HOME": "the image has a Java on PATH",
+    "LOCKSTEP_JARS": "the image has neither a broker nor an archive of Spark's classes",
     "PATH": "the image's",
     "SPARK_LOCAL_IP": "executors in other containers call their driver by SPARK_LOCAL_HOSTNAME",
 }
@@ -123,7 +123,6 @@ def test_the_images_are_of_the_versions_that_are_pinned():
         "postgres": "15",
         "python": "3.11-slim",
     }
-    assert PINS["pyspark"] == lock_jars.SPARK_VERSIONS[-1], "the newest PySpark with jars of its own"
 
 
 def test_driver_and_executors_are_of_one_python():

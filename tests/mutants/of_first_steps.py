@@ -11,22 +11,10 @@ LINES = "tests/cli/test_dev_produce.py::test_one_bad_line_is_refused_by_its_numb
 
 MUTANTS = [
     one(
-        "jars of another PySpark are taken for any that no lock names",
-        "the user would be told of one jar, and not of the version that was changed",
-        f"{JARS}test_jars_of_another_pyspark_are_refused_in_one_line_with_both_versions",
-        Edit(
-            "adapters/jar_lock.py", "if others := of_another_spark(every, {*found} - {*locked}):", "if others := None:"
-        ),
-        long=True,
-    ),
-    one(
-        "a PySpark without jars of its own takes the newest",
-        "Spark would load a connector of another version, and fail at run time",
-        tuple(
-            f"{JARS}test_a_pyspark_without_jars_of_its_own_is_refused_before_anything_is_fetched[{spark}]"
-            for spark in ("4.1.0", "4.2.1")
-        ),
-        Edit("adapters/jar_lock.py", "    if release not in known:", "    if not release:"),
+        "a jar is taken by its name",
+        "a registry, a mirror or a proxy could hand out another broker",
+        f"{JARS}test_a_jar_with_one_changed_byte_is_refused_by_name_with_the_next_command",
+        Edit("adapters/jar_lock.py", ":= sha256(found[path])) != locked[path]", ":= locked[path]) != locked[path]"),
         long=True,
     ),
     one(

@@ -5,31 +5,15 @@ from __future__ import annotations
 from mutants.mutant import Edit, one
 
 LOGINS = "tests/core/test_kafka_logins.py::"
-DEAD = "tests/spark/test_said_of_a_dead_task.py::"
-NOT_LET_IN = f"{DEAD}test_a_login_that_spark_could_not_make_is_no_datas_fault_and_repeats_no_secret"
 MECHANISMS = "core/login/mechanisms.py"
-ENDED = tuple(f"{NOT_LET_IN}[{each}]" for each in ("login", "endpoint", "address"))
+HIDDEN = "tests/spark/test_said_of_a_dead_task.py::test_what_an_error_repeats_of_a_login_is_hidden"
 
 MUTANTS = [
     one(
-        "a login that Spark could not make is the data's fault",
-        "an issuer that is away three times would block the batch",
-        ENDED,
-        Edit("engine/spark/errors.py", " or _of_login(lines, where, work)", ""),
-        long=True,
-    ),
-    one(
         "what a server repeats of a login is shown",
         "an issuer may send the secret back, and the line stands in logs and in the ledger",
-        ENDED,
+        (f"{HIDDEN}[a server]", f"{HIDDEN}[code]"),
         Edit("core/kafka_options.py", 'text = text.replace(secret, "***")', 'text = text.replace("\\0", secret)'),
-        long=True,
-    ),
-    one(
-        "Spark's log knows no secret of a token's login",
-        "it hides a login from its password on, and the client's secret has another name",
-        (f"{LOGINS}test_what_sparks_log_hides_of_a_login_holds_its_secret",),
-        Edit(MECHANISMS, '        always={"password": ""},\n', ""),
         long=True,
     ),
     one(
@@ -41,7 +25,7 @@ MUTANTS = [
     ),
     one(
         "a callback class of one's own is loaded",
-        "whoever may set an option would run code in Spark",
+        "an option would be taken that does nothing, where its author expects another login",
         (f"{LOGINS}test_no_callback_but_the_mechanisms_own_is_taken",),
         Edit(MECHANISMS, "    if value.replace(", "    if not value.replace("),
         long=True,

@@ -18,7 +18,6 @@ from lockstep.adapters.postgres import connect
 from lockstep.cli.app import app
 from lockstep.core.errors import BadData
 from lockstep.dev.servers import spark_connect
-from lockstep.dev.setup import jars
 from lockstep.steps.proof.verify import verify
 
 ENDED = "the reader's process ended, twice, when it read this record alone"
@@ -198,7 +197,7 @@ def test_a_redrive_under_a_decoder_that_was_mended_makes_the_record_a_row(
 def server(tmp_path):
     place = tmp_path / "warm"
     place.mkdir()
-    started = spark_connect.start(place, jar_folder=jars.folder() / "connector")
+    started = spark_connect.start(place)
     yield started
     spark_connect.kill(started)
 

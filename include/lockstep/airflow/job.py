@@ -14,6 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 
 from lockstep.adapters.airflow.names import AirflowException, AirflowFailException
+from lockstep.adapters.java import pyspark_jars
 from lockstep.adapters.withheld import for_driver, of_submitters
 from lockstep.airflow.door import task_caller
 from lockstep.context.submitted import submitted_for
@@ -75,13 +76,13 @@ class SparkJobOperator(SparkSubmitOperator):
         """Changes what is submitted to what this kind of cluster takes. Drivers there have our code installed."""
         self.py_files = None
         if master.startswith("spark://"):
-            # A standalone master starts Java's drivers alone, and PythonRunner is one that starts Python's.
+            # A standalone master starts Java's drivers alone, each from a jar that its worker has. PythonRunner is one
+            # that starts Python's, and any jar does.
             self.application_args = [self.application, "", *(self.application_args or ())]
-            self.application, self._java_class = (self.jars or "").split(",")[0], PYTHON_RUNNER
+            self.application, self._java_class = str(next(pyspark_jars().glob("spark-tags_*.jar"))), PYTHON_RUNNER
             more = {"spark.standalone.submit.waitAppCompletion": "true"}
         elif master.startswith("k8s://"):
             self.application = f"local://{self.application}"
-            self.jars = ",".join(f"local://{jar}" for jar in (self.jars or "").split(","))
             more = {"spark.kubernetes.submission.waitAppCompletion": "true"}
         else:
             # Airflow's next try has its own attempt. A driver that YARN starts again would work for a try that is over.

@@ -11,7 +11,7 @@ from airflow.sdk import Connection
 from lockstep.adapters.airflow.names import AirflowException
 from lockstep.adapters.folders import PIPELINES_VARIABLE
 from lockstep.airflow.bundle import root_beside
-from lockstep.airflow.door import as_airflow_errors, measure_seconds, push, task_caller
+from lockstep.airflow.door import measure_seconds, push, task_caller
 from lockstep.airflow.job import SparkJobOperator, is_warm
 from lockstep.airflow.steps import named_batch
 from lockstep.context.environment import environment_set
@@ -37,22 +37,6 @@ def job(name: str) -> str:
     return str(place)
 
 
-def jars_argument() -> str:
-    """Returns Spark's Kafka connector, as `--jars` takes it."""
-    from lockstep.adapters.connector import connector_jars
-
-    with as_airflow_errors():
-        return ",".join(connector_jars())
-
-
-def codec_class_path() -> str:
-    """Returns the class path of the fixed codecs, which precede pyspark's own jars."""
-    from lockstep.adapters.connector import class_path as settings
-
-    with as_airflow_errors():
-        return settings()["spark.driver.extraClassPath"]
-
-
 def code_archive(spark_conn_id: str, dag_file: str, pipeline: str) -> str:
     """Returns engine and pipelines as a zip for executors on other machines, or an empty string if none is needed."""
     from lockstep.engine import shipping
@@ -74,8 +58,6 @@ def driver_jvm_options() -> str:
 
 MACROS = {
     "lockstep_job": job,
-    "lockstep_jars": jars_argument,
-    "lockstep_class_path": codec_class_path,
     "lockstep_archive": code_archive,
     "lockstep_driver_options": driver_jvm_options,
 }
@@ -88,13 +70,8 @@ def submitted(door: Door, spark_conn_id: str, job: str, arguments: Sequence[str]
         name=f"lockstep {door.pipeline}",
         application=f"{{{{ lockstep_job('{job}') }}}}",
         application_args=[door.pipeline, *arguments],
-        jars="{{ lockstep_jars() }}",
         py_files=f"{{{{ lockstep_archive('{spark_conn_id}', dag.fileloc, '{door.pipeline}') }}}}",
-        conf={
-            "spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}",
-            "spark.driver.extraClassPath": "{{ lockstep_class_path() }}",
-            "spark.executor.extraClassPath": "{{ lockstep_class_path() }}",
-        },
+        conf={"spark.driver.extraJavaOptions": "{{ lockstep_driver_options() }}"},
         **task,
     )
 

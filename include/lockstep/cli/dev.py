@@ -101,7 +101,7 @@ def env_command(as_json: AsJson = False) -> None:
 
 @dev_app.command("jars", epilog=example_of("dev jars"))
 def jars_command(as_json: AsJson = False) -> None:
-    """Fetch the jars of Spark's connector and of the Kafka broker, each by its SHA-256. Say where they are."""
+    """Fetch the jars of the Kafka broker, each by its SHA-256, and keep Spark's classes. Say where they are."""
     from lockstep.dev.setup import class_data, jars
 
     folder = jars.folder()

@@ -12,9 +12,7 @@ AWAY = (
     "Disconnect",
     "Disk quota exceeded",
     "INVALID_HANDLE.SESSION",  # a Spark server that was started anew
-    "KAFKA_DATA_LOSS",
     "No space left on device",  # of the machine that reads. A larger disk reads the same records.
-    "OffsetOutOfRange",
     "SSLHandshakeException",
     "StatusCode.UNAVAILABLE",
     "TimeoutException",

@@ -109,26 +109,6 @@ class KafkaOptions:
             del ours["aws.region"]
         return ours
 
-    def for_java(self) -> dict[str, str]:
-        """Returns the options as Kafka's Java clients take them. Certificates and keys are PEM.
-
-        Raises `BadDefinition` for a file that was not read.
-        """
-        ours = dict(self.values)
-        for name in KAFKA_FILE_OPTIONS.keys() & ours.keys():
-            raise BadDefinition(f"Kafka option {name}: its file was not read")
-        java = {SAME[name]: value for name, value in ours.items() if name in SAME}
-        if self.mechanism:
-            java |= logins.login_for_java(ours)
-        if "ssl.endpoint.identification.algorithm" in ours:
-            algorithm = ours["ssl.endpoint.identification.algorithm"]
-            java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
-        if "ssl.ca.pem" in ours:
-            java["ssl.truststore.type"] = PEM_ONLY
-        if "ssl.key.pem" in ours:
-            java["ssl.keystore.type"] = PEM_ONLY
-        return java
-
     def hidden(self, text: str) -> str:
         """Returns a foreign text in one line, without this login's secrets. A server may repeat what it was sent."""
         for secret in (value for name, value in self.values if name in SECRET and value):

@@ -120,7 +120,7 @@ def _kafka(root: Path) -> Image:
     for name in ("log4j2.yaml", "tools-log4j2.yaml"):
         (defaults / name).write_text(KAFKA_LOGS)
     (defaults / "server.properties").touch()
-    (home / "libs").symlink_to(jars.folder() / "broker")
+    (home / "libs").symlink_to(jars.broker_jars())
     _program(home / "bin" / "kafka-broker-api-versions.sh", API_VERSIONS)
     return Image(root, {"PATH": f"{_java(root)}:{PATH}"}, ("bash", "-c", KAFKA, "kafka"))
 
@@ -145,8 +145,6 @@ def _spark_worker(root: Path) -> Image:
             if not (packages / top).exists():
                 (packages / top).symlink_to(Path(SITE) / top)
     _python(root / "opt/lockstep", "/opt/packages")
-    (root / "opt/lockstep/jars").mkdir()
-    (root / "opt/lockstep/jars/ahead").symlink_to(jars.folder() / "ahead")
     return Image(root, {**spark.environ, **_variables("spark-worker", spark.environ)}, spark.entrypoint, spark.workdir)
 
 
@@ -160,15 +158,12 @@ def _airflow(root: Path) -> Image:
             continue
         text = script.read_text().replace(str(ours), "/home/airflow/.local/bin")
         _program(local / "bin" / script.name, text)
-    for made in (root / "opt/airflow", home / "jars", home / "results"):
+    for made in (root / "opt/airflow", home / "results"):
         made.mkdir(parents=True)
     for sources in re.findall(r"^COPY (?:--chown=\S+ )?((?:[\w./-]+ )+)\S+$", _stage("airflow"), flags=re.MULTILINE):
         for source in sources.split():
             here = CHECKOUT / source
             shutil.copytree(here, home / source) if here.is_dir() else shutil.copy(here, home / source)
-    for part in jars.folder().iterdir():
-        if part.name != "broker":
-            (home / "jars" / part.name).symlink_to(part)
     environ = {
         "PATH": f"/home/airflow/.local/bin:{_java(root)}:{PATH}",
         "HOME": "/home/airflow",

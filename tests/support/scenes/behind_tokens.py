@@ -26,7 +26,7 @@ TARGET = """
 create table if not exists public.{name} (id text, n int, _stream int4 not null, _offset int8 not null,
     _ordinal int4 not null, _batch int8 not null, primary key (_stream, _offset, _ordinal));
 """
-TRANSFORM = "def transform(records):\n    return records\n"  # Spark's own source reads then
+TRANSFORM = "def transform(records):\n    return records\n"  # Spark reads then
 DOOR = str(Path(sys.executable).with_name("lockstep"))
 
 

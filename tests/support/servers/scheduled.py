@@ -163,7 +163,7 @@ class House:
     def warm(self) -> SparkServer:
         """Returns the Spark Connect server of `spark_connect_default`. Starts it if it does not run."""
         port = json.loads(self.place.more[WARM])["port"]
-        return spark_connect.start(self.home, port, jar_folder=self.place.jars / "connector")
+        return spark_connect.start(self.home, port)
 
     def jvms(self) -> list[int]:
         """Returns the Java programs that this Airflow has started."""

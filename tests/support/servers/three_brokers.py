@@ -73,7 +73,7 @@ class ThreeBrokers:
             process.wait()
 
     def _java(self) -> list[str]:
-        return [str(java.find_java()), "-Xmx384m", "-cp", f"{jars.find_jars('broker')}/*"]
+        return [str(java.find_java()), "-Xmx384m", "-cp", f"{jars.broker_jars()}/*"]
 
     def _format(self, node: int, cluster_id: str) -> None:
         listeners = f"PLAINTEXT://127.0.0.1:{self.doors[node]}"

@@ -49,7 +49,7 @@ class TokenBroker:
         command = [
             str(java.find_java()),
             "-cp",
-            f"{jars.find_jars('broker')}/*",
+            f"{jars.broker_jars()}/*",
             "kafka.admin.ConfigCommand",
             "--alter",
         ]

@@ -17,7 +17,6 @@ from lockstep.core.errors import Refusal
 
 if TYPE_CHECKING:
     from lockstep.core.health.findings import DoctorReport, Finding
-    from lockstep.core.health.machine_findings import MachineFacts
     from lockstep.core.pipeline.folder import PipelineFolder
 
 WIDEST = 100
@@ -45,7 +44,7 @@ def doctor_command(name: OneName = None, as_json: AsJson = False, production: Pr
     now = datetime.now(UTC)
     report = examine(pipelines, broken, places, machine, now, named=name is not None, transformed=transformed)
     if production:
-        _say_missing(report, machine, as_json=as_json)
+        _say_missing(report, as_json=as_json)
         return
     document = {
         "ok": report.ok,
@@ -60,11 +59,11 @@ def doctor_command(name: OneName = None, as_json: AsJson = False, production: Pr
         raise typer.Exit(1)
 
 
-def _say_missing(report: DoctorReport, machine: MachineFacts, *, as_json: bool) -> None:
+def _say_missing(report: DoctorReport, *, as_json: bool) -> None:
     from lockstep.cli.looks.producing import production_facts
     from lockstep.core.health.production import Point, unmet_points
 
-    found = unmet_points(production_facts(report, machine))
+    found = unmet_points(production_facts(report))
     points = {each.point for each in found}
     document = {"ok": not found, "missing": [asdict(each) for each in found], "met": len(Point) - len(points)}
 

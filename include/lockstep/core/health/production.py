@@ -45,7 +45,6 @@ class Point(StrEnum):
     SIGNING_KEY = "signing key"
     FILES = "files with secrets"
     HASHES = "hashes of packages"
-    JARS = "checksums of jars"
     IMAGES = "images by digest"
 
 
@@ -97,7 +96,6 @@ class ProductionFacts:
     ledger_is_here: bool
     open_files: Mapping[str, str]  # files with secrets that other accounts may read, and their modes
     locks_without_hashes: Sequence[str]
-    jars: str | None  # why they are not those of the lock
     tagged_images: Sequence[str]
 
 
@@ -205,8 +203,6 @@ def _of_people(facts: ProductionFacts) -> Iterator[Missing]:
 def _of_supplies(facts: ProductionFacts) -> Iterator[Missing]:
     for lock in facts.locks_without_hashes:
         yield Missing(Point.HASHES, f"{lock} has packages without a SHA-256", "make lock")
-    if facts.jars:
-        yield Missing(Point.JARS, facts.jars, "lockstep dev jars")
     for image in facts.tagged_images:
         found = f"{image} has no digest: a tag may lead to another image tomorrow"
         yield Missing(Point.IMAGES, found, "make images")

@@ -1,4 +1,4 @@
-"""Lists the ways to log in at Kafka: the options of each, and how either client library takes them."""
+"""Lists the ways to log in at Kafka: the options of each, and how Java's words name them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lockstep.core.errors import BadDefinition
-from lockstep.core.login.jaas import jaas_text, read_jaas
+from lockstep.core.login.jaas import read_jaas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +58,6 @@ _ALL = (
             HTTPS_CA: "ssl.truststore.certificates",
         },
         ("sasl.oauthbearer.scope", EXTENSIONS, "sasl.oauthbearer.sub.claim.name", HTTPS_CA, "https.ca.location"),
-        # Spark's log hides a login from `password="` on, and knows no other secret in it.
-        always={"password": ""},
         java={CALLBACK_OPTIONS[0]: f"{_OF_KAFKA}.oauthbearer.OAuthBearerLoginCallbackHandler"},
     ),
     Mechanism(
@@ -79,16 +77,6 @@ _ALL = (
 )
 MECHANISMS: Mapping[str, Mechanism] = {each.name: each for each in _ALL}
 LOGIN_OPTIONS = tuple(sorted({name for each in _ALL for name in each.options}))
-
-
-def login_for_java(ours: Mapping[str, str]) -> dict[str, str]:
-    """Returns a whole login as Java's client takes it, but for the options that have the same values there."""
-    mechanism = MECHANISMS[ours["sasl.mechanism"]]
-    options = dict(mechanism.always) | {java: ours[name] for name, java in mechanism.jaas.items() if name in ours}
-    if HTTPS_CA in ours and HTTPS_CA in mechanism.options:
-        options["ssl.truststore.type"] = "PEM"
-    options |= {f"{EXTENSION}{name}": value for name, value in _extensions(ours.get(EXTENSIONS, "")).items()}
-    return {"sasl.jaas.config": jaas_text(mechanism.module, options), **mechanism.java}
 
 
 def login_of_jaas(_name: str, text: str) -> dict[str, str]:

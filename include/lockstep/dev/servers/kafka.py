@@ -85,7 +85,7 @@ def start(
     private_folder(folder)  # its segments hold every record
     if broker := running(home):
         return _ready(home, broker.process)
-    program = _program(jar_folder or jars.find_jars("broker"), folder)
+    program = _program(jar_folder or jars.broker_jars(), folder)
     _format_once(folder, program)
     chosen = port or ports.choose(home)
     controller = ports.choose(home, taken=[chosen, *doors.values()])

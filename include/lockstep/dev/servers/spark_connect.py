@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.dev.private import private_folder, write_privately
@@ -62,7 +61,7 @@ def token_of(home: Path) -> str:
     return file.read_text()
 
 
-def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None) -> SparkServer:
+def start(home: Path, port: int | None = None) -> SparkServer:
     """Returns the answering server below this folder. Starts it, on the port or a free one, if none runs."""
     folder = _folder(home)
     private_folder(folder)
@@ -75,27 +74,19 @@ def start(home: Path, port: int | None = None, *, jar_folder: Path | None = None
     for old in folder.glob("lockstep-*.zip"):
         old.unlink()
     shutil.rmtree(folder / "scratch", ignore_errors=True)  # of a server that was killed
-    connector = jar_folder or jars.find_jars("connector")
     code = shipping.archive(folder)
-    place = dict(ENVIRONMENT) | {"LOCKSTEP_JARS": str(connector.parent)}
-    conf = (
-        jvm.settings()
-        | class_path(place)
-        | {
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(chosen),
-            "spark.driver.extraJavaOptions": jvm.driver_options(place),
-            "spark.driver.memory": ENVIRONMENT.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-            "spark.lockstep.code": Path(code).name,
-            "spark.local.dir": str(folder / "scratch"),
-            "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
-            "spark.scheduler.mode": "FAIR",
-        }
-    )
-    given = ["--jars", ",".join(connector_jars(place)), "--py-files", code]
-    command = spark_submit(
-        _master(), conf, "--class", SERVER_CLASS, "--name", f"lockstep {folder}", *given, "spark-internal"
-    )
+    conf = jvm.settings() | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(chosen),
+        "spark.driver.extraJavaOptions": jvm.driver_options(dict(ENVIRONMENT) | {"LOCKSTEP_JARS": str(jars.folder())}),
+        "spark.driver.memory": ENVIRONMENT.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+        "spark.lockstep.code": Path(code).name,
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
+        "spark.scheduler.mode": "FAIR",
+    }
+    given = ["--class", SERVER_CLASS, "--name", f"lockstep {folder}", "--py-files", code, "spark-internal"]
+    command = spark_submit(_master(), conf, *given)
     environ = (
         processes.clean_environment()
         | java.exports()

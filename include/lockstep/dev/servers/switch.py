@@ -86,12 +86,9 @@ def _broker_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, 
 
 
 def _spark_up(before: Stack, say: Callable[[str], None], environ: Mapping[str, str]) -> None:
-    known = spark_connect.running(before.home)
-    if known is None:
-        jars.ensure_jars(jars.folder(environ), say)
-    began = time.monotonic()
+    began, known = time.monotonic(), spark_connect.running(before.home)
     port = known.port if known else _port(before, before.spark, "LOCKSTEP_SPARK_PORT", environ)
-    server = spark_connect.start(before.home, port, jar_folder=jars.folder(environ) / "connector")
+    server = spark_connect.start(before.home, port)
     _write_down(before)
     say(f"spark connect: {_how(known is not None, began)} on 127.0.0.1:{server.port}")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.dev import lock
@@ -25,8 +24,8 @@ FIRST_JOB = Path(jvm.__file__).with_name("first_job.py")
 
 def ensure_class_data(say: Callable[[str], None]) -> None:
     """Creates the archive if it is missing. Continues without one if this Java cannot create it."""
-    environ = dict(ENVIRONMENT) | {"LOCKSTEP_JARS": str(jars.folder())} | java.exports()
-    place = jvm.class_data_archive(environ)
+    environ = dict(ENVIRONMENT) | java.exports()
+    place = jars.folder() / jvm.archive_name(environ)
     with lock.held(place.with_suffix(".lock"), say):
         if place.is_file():
             return
@@ -36,8 +35,7 @@ def ensure_class_data(say: Callable[[str], None]) -> None:
         fresh, log = place.with_suffix(".new"), place.with_suffix(".log")
         log.unlink(missing_ok=True)
         options = f"-XX:ArchiveClassesAtExit={fresh} {jvm.NOT_A_WORD}"
-        conf = class_path(environ) | {"spark.driver.extraJavaOptions": options}
-        conf |= {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
+        conf = {"spark.driver.extraJavaOptions": options, "spark.ui.enabled": "false", "spark.log.level": "OFF"}
         command = spark_submit("local[1]", conf, str(FIRST_JOB))
         if (
             processes.run_program(command, log=log, environ=environ | {"PYSPARK_PYTHON": sys.executable})

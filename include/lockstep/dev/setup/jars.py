@@ -1,14 +1,14 @@
-"""Resolves the jars that pip cannot install, once, with pyspark's Ivy: Spark's connectors and the Kafka broker."""
+"""Resolves the jars of the embedded Kafka broker, once, with pyspark's Ivy: pip cannot install them."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters import jar_lock, java
+from lockstep.adapters import java
+from lockstep.adapters.jar_lock import BROKER_FOLDER, check_jars
 from lockstep.core.errors import Refusal
 from lockstep.core.settings import ENVIRONMENT
 from lockstep.dev import lock
@@ -19,8 +19,6 @@ from lockstep.installed import CHECKOUT, IN_CHECKOUT, SHIPPED, install_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-SPARK_PROPERTY = "lockstep.spark"  # by this name ivy.xml asks for the installed PySpark's connectors
 
 
 def folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
@@ -34,10 +32,10 @@ def folder(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
     return here / "jars"
 
 
-def find_jars(configuration: str, environ: Mapping[str, str] = ENVIRONMENT) -> Path:
-    """Returns the folder with the jars of `broker` or `connector`. Refuses jars that are not the locked ones."""
-    jar_lock.checked_jars(folder(environ), configuration)
-    return folder(environ) / configuration
+def broker_jars(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
+    """Returns the folder with the broker's jars. Refuses jars that are not the locked ones."""
+    check_jars(folder(environ))
+    return folder(environ) / BROKER_FOLDER
 
 
 def complete(target: Path) -> bool:
@@ -49,29 +47,22 @@ def complete(target: Path) -> bool:
     return True
 
 
-def check_jars(target: Path) -> None:
-    """Refuses the first jar that is not the locked one."""
-    for configuration in (jar_lock.CONNECTOR_JARS, jar_lock.AHEAD_JARS, jar_lock.BROKER_JARS):
-        jar_lock.checked_jars(target, configuration)
-
-
 def ensure_jars(target: Path, say: Callable[[str], None]) -> None:
     """Resolves the jars unless they are complete. The folder appears at once and whole, or not at all."""
     if complete(target):
         return
     with lock.held(target.with_name(f"{target.name}.lock"), say) as descriptor:
         if not complete(target):
-            say("jars: resolving Spark's connectors and the Kafka broker (about a minute, once)")
+            say("jars: resolving the Kafka broker (about a minute, once)")
             _resolve(target, descriptor)
 
 
 def _resolve(target: Path, lock_held: int) -> None:
-    spark = jar_lock.spark_release(jar_lock.read_lock(), jar_lock.installed_spark())
     fresh, old, cache = (target.with_name(f"{target.name}.{suffix}") for suffix in ("new", "old", "cache"))
     shutil.rmtree(fresh, ignore_errors=True)
     # The cache outlives a failure, so that the next call downloads only what is missing.
     pattern, log = fresh / "[conf]" / "[artifact]-[revision].[ext]", target.with_name(f"{target.name}.log")
-    retrieve(pattern, cache, log, lock_held, options=[f"-D{SPARK_PROPERTY}={spark}"])
+    retrieve(pattern, cache, log, lock_held)
     try:
         check_jars(fresh)
     except Refusal as refusal:
@@ -95,9 +86,9 @@ def retrieve(
     options: Sequence[str] = (),
 ) -> None:
     """Lets Ivy fetch the `wanted` jars into files that are named by `pattern`. `options` are Java's."""
-    ivy = next(pyspark_jars().glob("ivy-*.jar"), None)
+    ivy = next(java.pyspark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
-        raise Refusal(f"no Ivy among the jars of pyspark in {pyspark_jars()}.", next_command=install_of("pyspark"))
+        raise Refusal(f"no Ivy among the jars of pyspark in {java.pyspark_jars()}.", next_command=install_of("pyspark"))
     program = java.find_java()
     # A machine's own Java knows whom to trust. The wheel's knows only the public authorities.
     cache.mkdir(parents=True, exist_ok=True)
@@ -108,17 +99,6 @@ def retrieve(
     command += ["-types", "jar", "bundle", "-retrieve", str(pattern)]
     if not processes.run_program(command, log=log, holding=[] if lock_held is None else [lock_held]):
         raise Refusal(f"Ivy could not resolve the jars; {log} says why.", next_command="lockstep dev jars")
-
-
-def pyspark_jars() -> Path:
-    """Returns the folder with the jars that pyspark brings itself."""
-    # Asked of the import system without importing: pyspark takes half a second.
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise Refusal(
-            "jars are fetched by PySpark's Ivy, and pyspark is not installed.", next_command=install_of("pyspark")
-        )
-    return Path(spec.origin).parent / "jars"
 
 
 def main() -> int:

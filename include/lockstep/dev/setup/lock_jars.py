@@ -1,9 +1,8 @@
-"""Writes the lock of the jars anew: resolves ivy.xml for each PySpark, and records each jar with its SHA-256."""
+"""Writes the lock of the jars anew: resolves ivy.xml, and records each jar with its SHA-256."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,20 +12,11 @@ from lockstep.core.errors import Refusal
 from lockstep.dev.setup import jars
 
 JAR_LOCK_FILE = Path(jar_lock.__file__).with_name(jar_lock.JAR_LOCK_NAME)
-# Each PySpark that pyproject.toml admits and whose connectors are there to be fetched.
-SPARK_VERSIONS = ("4.0.0", "4.0.1", "4.0.2", "4.1.1")
 
 
 def locked_jars(fetched: Path) -> list[LockedJar]:
-    """Reads files that are named SPARK/CONFIGURATION/ORGANISATION/MODULE/REVISION.jar."""
-    sparks = {folder.name for folder in fetched.iterdir()}
-    found: dict[LockedJar, set[str]] = {}
-    for jar in fetched.glob("*/*/*/*/*.jar"):
-        spark, *names = jar.relative_to(fetched).with_suffix("").parts
-        found.setdefault(_locked(jar, *names), set()).add(spark)
-    return sorted(
-        jar if fitting == sparks else replace(jar, spark=tuple(sorted(fitting))) for jar, fitting in found.items()
-    )
+    """Reads files that are named CONFIGURATION/ORGANISATION/MODULE/REVISION.jar."""
+    return sorted(_locked(jar, *jar.relative_to(fetched).with_suffix("").parts) for jar in fetched.glob("*/*/*/*.jar"))
 
 
 def _locked(jar: Path, configuration: str, organisation: str, module: str, revision: str) -> LockedJar:
@@ -38,20 +28,18 @@ def main() -> int:
     """Runs the module for make: fetches all jars without a cache, and names those that have changed."""
     with TemporaryDirectory(prefix="lockstep-jars-") as scratch:
         place = Path(scratch)
-        pattern = Path("[conf]", "[organisation]", "[artifact]", "[revision].[ext]")
+        pattern = place / "jars" / "[conf]" / "[organisation]" / "[artifact]" / "[revision].[ext]"
         log = jars.folder().with_name("lock-jars.log")
         log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            for spark in SPARK_VERSIONS:
-                options = [f"-D{jars.SPARK_PROPERTY}={spark}"]
-                jars.retrieve(place / "jars" / spark / pattern, place / "cache", log, options=options)
+            jars.retrieve(pattern, place / "cache", log)
         except Refusal as refusal:
             sys.stderr.write(f"{refusal}\n")
             return 1
         found = locked_jars(place / "jars")
     before = jar_lock.read_lock() if JAR_LOCK_FILE.exists() else []
     for jar in sorted({*before} ^ {*found}):
-        sys.stderr.write(f"{'+' if jar in found else '-'} {jar.path} {jar.sha256} {' '.join(jar.spark)}\n")
+        sys.stderr.write(f"{'+' if jar in found else '-'} {jar.path} {jar.sha256}\n")
     JAR_LOCK_FILE.write_text(jar_lock.format_lock(found))
     return 0
 

@@ -18,7 +18,7 @@ from cyclonedx.model.license import DisjunctiveLicense
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from lockstep.adapters import jar_lock
+from lockstep.adapters import jar_lock, java
 from lockstep.core.errors import Refusal
 from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT, DISTRIBUTION
@@ -62,11 +62,10 @@ def packages(locked: Mapping[tuple[str, str], list[str]]) -> list[Component]:
 
 def fetched_jars(folder: Path) -> list[Component]:
     """Returns the jars of `make jars`. Refuses a jar that is not the locked one."""
-    jars.check_jars(folder)
-    fetched = [jar for jar in jar_lock.read_lock() if (folder / jar.path).is_file()]
+    jar_lock.check_jars(folder)
     return [
         _component(jar.path, PackageURL.from_string(jar.purl), [jar.sha256], licences_of_jar(folder / jar.path))
-        for jar in fetched
+        for jar in jar_lock.read_lock()
     ]
 
 
@@ -157,7 +156,7 @@ def main() -> int:
                 f"{one.name} {one.version} is installed, and no lock names it: it is listed without a hash\n"
             )
     try:
-        found += [*fetched_jars(jars.folder()), *bundled_jars(jars.pyspark_jars())]
+        found += [*fetched_jars(jars.folder()), *bundled_jars(java.pyspark_jars())]
         write_sbom(Path(sys.argv[1]), found)
     except Refusal as refusal:
         sys.stderr.write(f"{refusal}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,9 +28,6 @@ TRACEBACK, CRASHED = "(most recent call first)", "Fatal Python error"
 # Spark's words for jobs that this process has ended, with the task of Airflow that it is: its own JVM's, a server's.
 OF_AN_ENDED_TASK = ("cancelled as part of cancellation of all jobs", "OPERATION_CANCELED")
 RANGES_SHOWN = 10
-# Kafka's words for a login that never came to the broker: a token that was not given, a keytab that does not fit.
-OF_LOGIN = re.compile(r"LoginException|token endpoint|allowed\.urls")
-MSK_CLASSES, NO_CLASS = "software.amazon.msk", re.compile("could not be found|unable to find|ClassNotFound")
 
 
 @contextmanager
@@ -64,8 +60,7 @@ def as_our_error(error: Exception, where: str, work: StageWork, login: KafkaOpti
 
 def _told(error: Exception, where: str, work: StageWork, login: KafkaOptions) -> Exception:
     lines = [login.hidden(line) for line in str(error).splitlines() if line.strip()]
-    said = next(filter(None, map(said_in, lines)), None)
-    if said := said or _of_login(lines, where, work) or _of_ended_task(lines, where, work):
+    if said := next(filter(None, map(said_in, lines)), None) or _of_ended_task(lines, where, work):
         return said
     if away := _away(str(error), login):
         return Unreachable(f"{where}: batch {work.batch_id} could not be read: {away[:300]}")
@@ -87,21 +82,6 @@ def _away(text: str, login: KafkaOptions) -> str | None:
     """Returns the line that says which server was away. A traceback's source lines, which are indented, come last."""
     found = sorted(filter(is_away, text.splitlines()), key=lambda line: line[0].isspace())
     return login.hidden(found[0]) if found else None
-
-
-def _of_login(lines: list[str], where: str, work: StageWork) -> Refusal | None:
-    """Returns our error if Java could not log in at Kafka. No data or code is at fault then."""
-    if any(MSK_CLASSES in line and NO_CLASS.search(line) for line in lines):
-        return Refusal(
-            f"{where}: Spark has no aws-msk-iam-auth, by which Java logs in at MSK",
-            next_command="add its jar to spark.jars.packages in spark-defaults.conf; docs/kafka.md says how",
-        )
-    if found := [line for line in lines if OF_LOGIN.search(line)]:
-        return Unreachable(
-            f"{where}: batch {work.batch_id} could not be read, for Spark could not log in: {found[-1][:300]}",
-            next_command="look at LOCKSTEP_KAFKA_CONFIG, then lockstep doctor",
-        )
-    return None
 
 
 def _of_ended_task(lines: list[str], where: str, work: StageWork) -> Refusal | None:

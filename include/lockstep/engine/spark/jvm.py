@@ -6,14 +6,12 @@ An archive fits one Java and one Spark. Another JVM ignores it and loads class b
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockstep.adapters import jar_lock, java
-from lockstep.adapters.connector import jars_folder
+from lockstep.adapters import java
 from lockstep.core.errors import Refusal
 from lockstep.core.pipeline.limits import MEGABYTE
 from lockstep.core.settings import ENVIRONMENT
@@ -35,7 +33,6 @@ JVM_SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.python.worker.faulthandler.enabled": "true",  # the error of a task has its process's last words
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|keystore",
 }
 
 EVENTS, UI = "LOCKSTEP_SPARK_EVENTS", "LOCKSTEP_SPARK_UI"
@@ -85,27 +82,21 @@ def driver_options(environ: Mapping[str, str] = ENVIRONMENT, *, verbose: bool = 
     return " ".join([*given, *_from_archive(environ)])
 
 
-def class_data_archive(environ: Mapping[str, str] = ENVIRONMENT) -> Path:
-    """Returns the path of the archive for this Java and Spark, in the folder of the connector's jars. It need not exist."""
+def archive_name(environ: Mapping[str, str] = ENVIRONMENT) -> str:
+    """Returns the file name of the archive for this Java and Spark."""
     program = java.find_java(environ).resolve()
     facts = program.stat()
-    folder = jars_folder(environ)
-    ahead = sorted(
-        jar.name for jar in (folder / jar_lock.AHEAD_JARS).glob("*.jar")
-    )  # an archive fits one class path alone
-    made_for = (program, facts.st_size, facts.st_mtime_ns, _spark(), *ahead)
+    made_for = (program, facts.st_size, facts.st_mtime_ns, java.pyspark_jars())
     fingerprint = hashlib.sha256("\0".join(map(str, made_for)).encode()).hexdigest()[:12]
-    return folder / f"spark-{version('pyspark')}-{fingerprint}.jsa"
+    return f"spark-{version('pyspark')}-{fingerprint}.jsa"
 
 
 def _from_archive(environ: Mapping[str, str]) -> list[str]:
+    folders = [Path(environ["LOCKSTEP_JARS"])] if environ.get("LOCKSTEP_JARS") else []
+    folders += [folder / ".lockstep" / "jars" for folder in (Path.cwd(), *Path.cwd().parents)]
     try:
-        place = class_data_archive(environ)
+        name = archive_name(environ)
     except Refusal:
         return []
-    return [f"-XX:SharedArchiveFile={place}", "-Xshare:auto", NOT_A_WORD] if place.is_file() else []
-
-
-def _spark() -> Path | None:
-    spec = importlib.util.find_spec("pyspark")  # asked without importing, which takes half a second
-    return Path(spec.origin).parent if spec and spec.origin else None
+    archive = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", NOT_A_WORD] if archive else []

@@ -18,7 +18,6 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from lockstep.adapters import java
-from lockstep.adapters.connector import class_path, connector_jars
 from lockstep.adapters.withheld import FROM_PROGRAMS, withheld
 from lockstep.core.errors import Refusal, Unreachable
 from lockstep.core.settings import ENVIRONMENT
@@ -29,7 +28,6 @@ from lockstep.faults import ARMED_BY
 
 TELLERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # they print what we raise
 LOG = "LOCKSTEP_SPARK_LOG"
-TOKEN_ADDRESSES = "org.apache.kafka.sasl.oauthbearer.allowed.urls"  # noqa: S105 - a property of the JVM
 
 
 @cache
@@ -46,18 +44,6 @@ def session() -> SparkSession:
     if isinstance(made[0], Exception):
         raise made[0]
     return made[0]
-
-
-def allow_tokens_from(url: str | None) -> None:
-    """Lets this process's JVM ask this address for tokens, unless its operator has named addresses.
-
-    Kafka's clients from 4.0 on ask no other. The JVM of a Spark Connect server is its operator's.
-    """
-    if url is None or spark_connect.is_wanted():
-        return
-    system = session().sparkContext._jvm.java.lang.System  # type: ignore[union-attr] # noqa: SLF001 - Python lacks it
-    if system.getProperty(TOKEN_ADDRESSES) is None:
-        system.setProperty(TOKEN_ADDRESSES, url)
 
 
 def _make(made: list[SparkSession | Exception]) -> None:
@@ -88,17 +74,12 @@ def _submitted() -> SparkSession:
 
 def _launched() -> SparkSession:
     master = ENVIRONMENT.get("SPARK_MASTER", "local[*]")
-    settings = (
-        jvm.settings()
-        | class_path()
-        | {
-            "spark.master": master,
-            "spark.driver.memory": ENVIRONMENT.get("LOCKSTEP_SPARK_MEMORY", "2g"),
-            "spark.jars": ",".join(connector_jars()),
-            "spark.app.name": "lockstep",
-            "spark.driver.extraJavaOptions": jvm.driver_options(verbose=bool(ENVIRONMENT.get(LOG))),
-        }
-    )
+    settings = jvm.settings() | {
+        "spark.master": master,
+        "spark.driver.memory": ENVIRONMENT.get("LOCKSTEP_SPARK_MEMORY", "2g"),
+        "spark.app.name": "lockstep",
+        "spark.driver.extraJavaOptions": jvm.driver_options(verbose=bool(ENVIRONMENT.get(LOG))),
+    }
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
