@@ -243,7 +243,12 @@ def metrics() -> str:
     """Returns the page of the metrics that a scrape answers with."""
     nothing = {"up": {}, "last_errors": [], "seconds": 0.0, "pipelines": []}
     rows = [
-        (f"`{each.name}`", ", ".join(f"`{label}`" for label in each._labelnames), each.type, each.documentation)  # noqa: SLF001
+        (
+            f"`{each.name}{'_total' if each.type == 'counter' else ''}`",
+            ", ".join(f"`{label}`" for label in each._labelnames),  # noqa: SLF001
+            each.type,
+            each.documentation,
+        )
         for each in sorted(Scrapes(lambda: nothing).collect(), key=lambda each: each.name)
     ]
     return _page(

@@ -62,6 +62,10 @@ def scraped(lockstep):
     return values(said.out)
 
 
+def by_engine(found, pipeline: str) -> dict[str, float]:
+    return {key[1]: value for key, value in found.items() if key[0] == "lockstep_offsets_total" and key[2] == pipeline}
+
+
 def test_a_pipeline_that_is_done_and_one_that_never_ran_are_told_with_their_values(lockstep, here):
     here.drain()
     never_run(here)
@@ -83,6 +87,8 @@ def test_a_pipeline_that_is_done_and_one_that_never_ran_are_told_with_their_valu
     assert drill["lockstep_last_commit_timestamp_seconds"] == pytest.approx(float(committed))
     assert math.isnan(drill["lockstep_complete_through_timestamp_seconds"])
     assert math.isnan(drill["lockstep_behind_after_seconds"])
+    assert by_engine(found, "drill") == {"process": 150, "spark": 0}
+    assert by_engine(found, "never") == {"process": 0, "spark": 0}
     assert health(found, "never") == "not planned yet"
     assert found["lockstep_lag_records", "never"] == 150, "it would begin at the log's start"
     assert 0 < found["lockstep_oldest_waiting_seconds", "never"] < time.time() - begun + 300
@@ -214,6 +220,7 @@ def test_a_broker_that_is_away_leaves_what_the_ledger_knows(lockstep, here, prod
     assert time.time() - 10 < found["lockstep_last_error_timestamp_seconds", "Unreachable", "kafka"] <= time.time()
     assert (health(found, "drill"), conditions(found, "drill")) == ("unknown", {"unknown", "interrupted"})
     assert found["lockstep_interrupted_batches", "drill"] == 1
+    assert by_engine(found, "drill") == {"process": 150, "spark": 0}
     assert unknown(found, "lag_records", "drill")
     assert unknown(found, "headroom_seconds", "drill")
 
@@ -253,6 +260,7 @@ def test_as_json_it_is_one_document(lockstep, here):
     (drill,) = document["pipelines"]
     assert (drill["pipeline"], drill["up"], drill["error"], drill["health"]) == ("drill", True, None, "well")
     assert (drill["lag_records"], drill["headroom_seconds"], drill["conditions"]) == (0, None, [])
+    assert drill["offsets"] == {"process": 150, "spark": 0}
 
 
 def test_wrong_calls_are_refused_in_a_line(lockstep, here):

@@ -36,6 +36,7 @@ def pipeline(name: str, state: Health = Health.WELL, **more: Any) -> dict:
     known = {"pipeline": name, "up": True, "error": None, "health": state, "conditions": conditions}
     known |= {"lag_records": 7, "lag_seconds": 3.0, "oldest_waiting_seconds": 2.5, "behind_after_seconds": 600.0}
     known |= {"headroom_records": 40, "headroom_seconds": 86_400.0, "holes": 0, "unfinished": 0, "interrupted": 0}
+    known |= {"offsets": {"spark": 90_000, "process": 10_000}}
     known |= {"jvm_heap_peak_bytes": 2**29, "jvm_heap_limit_bytes": 2**31, "jvm_gc_seconds": 0.5}
     feed = {"target": f"public.{name}", "last_seq": 3, "next_number": 12, "kept_from": 5, "topic": f"{name}.v1"}
     known |= {"feeds": [feed | {"confirmed": 8, "behind": 4, "behind_seconds": 1.5, "relay": None}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import GaugeMetricFamily, StateSetMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -86,6 +86,7 @@ class Scrapes(Collector):
                 safe = name == "headroom_seconds" and each["lag_records"] == 0  # retention takes nothing that waits
                 family.add_metric([each["pipeline"]], float("inf") if safe else _number(each[name]))
             yield family
+        yield _of_engines(pipelines)
         yield from _of_feeds(pipelines)
         yield from _of_windows(pipelines)
         yield from _of_lake(pipelines)
@@ -122,6 +123,16 @@ def _registry(scrape: Callable[[], Mapping[str, Any]]) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(Scrapes(scrape))
     return registry
+
+
+def _of_engines(pipelines: Iterable[Mapping[str, Any]]) -> CounterMetricFamily:
+    """Returns the offsets that each engine has read and the pipeline has committed. Has no sample if they are not known."""
+    meaning = "Offsets that were committed, by the engine that read them"
+    family = CounterMetricFamily("lockstep_offsets", meaning, labels=["pipeline", "engine"])
+    for each in pipelines:
+        for engine, offsets in (each["offsets"] or {}).items():
+            family.add_metric([each["pipeline"], engine], offsets)
+    return family
 
 
 def _of_feeds(pipelines: Iterable[Mapping[str, Any]]) -> Iterator[GaugeMetricFamily]:

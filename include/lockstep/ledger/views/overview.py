@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep.core.planning.routes import Way
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 Q = queries("lockstep.ledger.views", "overview")
 RECENT = 40  # batches
+COUNTING_PATIENCE = 4.0  # seconds, half of what a scrape may take
 
 
 def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
@@ -24,6 +26,20 @@ def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
     """
     cur.execute(Q["pipelines"], {"names": list(names)})
     return every(cur)
+
+
+def offsets_by_engine(cur: cursor, names: Collection[str]) -> dict[str, dict[str, int]]:
+    """Returns how many offsets each pipeline has committed by `spark`, by `process`, and by an `unknown` engine.
+
+    Replays count again. `unknown` is only there for attempts that older code than migration 0039 has opened. Raises the
+    driver's error if it takes longer than `COUNTING_PATIENCE`.
+    """
+    cur.execute(Q["patience"], {"milliseconds": str(int(COUNTING_PATIENCE * 1000))})
+    cur.execute(Q["offsets_by_engine"], {"names": list(names)})
+    found: dict[str, dict[str, int]] = {name: dict.fromkeys(Way, 0) for name in names}
+    for row in every(cur):
+        found[row.pipeline][row.engine] = row.offsets
+    return found
 
 
 def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:

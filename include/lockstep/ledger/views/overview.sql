@@ -48,6 +48,19 @@ left join (
     where o.pipeline = any(%(names)s::text[]) group by o.pipeline) fed on fed.pipeline = n.name
 order by n.name
 
+-- name: patience
+-- A scrape must answer, however long the history is.
+select set_config('statement_timeout', %(milliseconds)s, true)
+
+-- name: offsets_by_engine
+-- How many offsets each pipeline has committed, by the engine that read them. Replays count again, as they are read again.
+-- Attempts before migration 0039 have no route. `tasks` was a route of Spark's until `spark` meant all of them.
+select b.pipeline, sum(upper(r.offsets) - lower(r.offsets))::bigint as offsets,
+    coalesce(case a.route ->> 'way' when 'tasks' then 'spark' else a.route ->> 'way' end, 'unknown') as engine
+from lockstep.batch b join lockstep.commit m using (batch_id) join lockstep.batch_range r using (batch_id, stream_id)
+join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
+where b.pipeline = any(%(names)s::text[]) group by b.pipeline, engine
+
 -- name: is_recorded
 -- Whether a pipeline of this name was ever planned or decided about.
 select exists (select from lockstep.pipeline where name = %(pipeline)s) as recorded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
@@ -56,6 +56,7 @@ class _Round:
     dags: Mapping[str, bool | None] = field(default_factory=dict)
     systems: dict[str, BaseException | None] = field(default_factory=dict)
     rows: dict[str, Any] = field(default_factory=dict)
+    offsets: dict[str, dict[str, int]] = field(default_factory=dict)
     told: dict[str, Document | BaseException] = field(default_factory=dict)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -119,11 +120,13 @@ class Scraper:
             current.systems[LEDGER] = error
         asked: list[SurveyedBroker] = []
         _all([lambda: self._ask_ledger(current), lambda: self._ask_broker(current, asked)])
-        if asked and current.systems.get(LEDGER, TimeoutError()) is None:
+        if current.systems.get(LEDGER, TimeoutError()) is None:
             names: SimpleQueue[str] = SimpleQueue()
             for name in current.dags:
                 names.put(name)
-            _all([lambda: self._work(current, asked[0], names)] * min(PIPELINES_SIDE_BY_SIDE, len(current.dags)))
+            workers = min(PIPELINES_SIDE_BY_SIDE, len(current.dags)) if asked else 0
+            look = [lambda: self._work(current, asked[0], names)] * workers
+            _all([lambda: self._count(current), *look])
         current.over.set()
 
     def _ask_ledger(self, current: _Round) -> None:
@@ -133,6 +136,11 @@ class Scraper:
             current.systems.setdefault(LEDGER, None)
         except Exception as error:  # noqa: BLE001 - the same
             current.systems[LEDGER] = error
+
+    def _count(self, current: _Round) -> None:
+        """Counts offsets over a connection of its own. A history that takes too long to count leaves the rest as it is."""
+        with suppress(Exception), closing(self._sources.ledger()) as conn, transaction(conn, READER) as cur:
+            current.offsets = overview.offsets_by_engine(cur, list(current.dags))
 
     def _ask_broker(self, current: _Round, asked: list[SurveyedBroker]) -> None:
         try:
@@ -202,6 +210,7 @@ def _pipeline(current: _Round, name: str) -> Document:
         **_numbers(seen or BLANK),
         "complete_through": row.complete_through if row else None,
         "last_commit": row.last_at if row else None,
+        "offsets": current.offsets.get(name),
         "feeds": row.feeds if row else None,
         "watermark_lag_seconds": (seen or BLANK).get("watermark_lag_seconds"),
         "windows": (seen or BLANK).get("windows"),

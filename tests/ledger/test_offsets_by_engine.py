@@ -1,0 +1,63 @@
+"""Tests that the committed offsets of a pipeline are counted once, by the engine of the attempt that committed them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lockstep.ledger.views import overview
+from support.fakes.ledger_rows import LedgerRows, read
+
+
+def read_by(ledger, token: int, way: str) -> None:
+    route = json.dumps({"way": way, "because": "a test says so"})
+    ledger.ask("update lockstep.attempt set route = %(r)s where token = %(t)s returning 1", r=route, t=token)
+
+
+def done_by(ledger, way: str, ranges: dict[int, tuple[int, int]], **how: Any) -> None:
+    batch = ledger.planned(ranges)
+    token = ledger.opened(batch)
+    read_by(ledger, token, way)
+    ledger.committed(batch, token, **how)
+
+
+def by_engine(conn, *names: str):
+    return read(conn, overview.offsets_by_engine, names or ("orders",))
+
+
+def test_a_pipeline_without_a_commit_has_none_of_either_engine(ledger, conn):
+    batch = ledger.planned({ledger.stream(0): (0, 10)})
+    read_by(ledger, ledger.opened(batch), "spark")
+
+    none = {"spark": 0, "process": 0}
+    assert by_engine(conn, "orders", "never") == {"orders": none, "never": none}
+
+
+def test_offsets_are_added_up_by_engine_and_over_ranges(ledger, conn):
+    one, other = ledger.stream(0), ledger.stream(1, start=100)
+    done_by(ledger, "spark", {one: (0, 10), other: (100, 125)}, delivered=7)
+    done_by(ledger, "process", {one: (10, 12)})
+    done_by(ledger, "spark", {one: (12, 15)})
+    elsewhere = LedgerRows(conn, "clicks")
+    done_by(elsewhere, "spark", {elsewhere.stream(0): (0, 1000)})
+
+    assert by_engine(conn) == {"orders": {"spark": 38, "process": 2}}, "offsets, whether a record was at each or not"
+    assert by_engine(conn, "clicks") == {"clicks": {"spark": 1000, "process": 0}}
+
+
+def test_the_engine_is_that_of_the_attempt_that_committed(ledger, conn):
+    batch = ledger.planned({ledger.stream(0): (0, 10)})
+    read_by(ledger, ledger.opened(batch), "process")
+    newest = ledger.opened(batch)
+    read_by(ledger, newest, "spark")
+    ledger.committed(batch, newest)
+
+    assert by_engine(conn) == {"orders": {"spark": 10, "process": 0}}
+
+
+def test_attempts_of_older_code_are_spark_by_its_old_route_and_unknown_without_one(ledger, conn):
+    stream = ledger.stream(0)
+    done_by(ledger, "tasks", {stream: (0, 10)})
+    ledger.done({stream: (10, 13)})
+
+    assert by_engine(conn) == {"orders": {"spark": 10, "process": 0, "unknown": 3}}
