@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lockstep.ledger.views import overview
+from lockstep.ledger.views import overview, reading
 from support.fakes.ledger_rows import LedgerRows, read
 
 
@@ -61,3 +61,4 @@ def test_attempts_of_older_code_are_spark_by_its_old_route_and_unknown_without_o
     ledger.done({stream: (10, 13)})
 
     assert by_engine(conn) == {"orders": {"spark": 10, "process": 0, "unknown": 3}}
+    assert [each["engine"] for each in read(conn, reading.read_batches, "orders")] == ["spark", None]

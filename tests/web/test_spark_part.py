@@ -19,6 +19,7 @@ STAGE = """insert into lockstep.spark_stage (batch_id, token, stage, try_number,
         8, {failed}, {median}, {longest}, 0.25, 1200, 0, 3145728, {spilled}, 1536 from lockstep.attempt"""
 RUN = """insert into lockstep.spark_run (batch_id, token, place, stages, heap_peak_bytes, heap_limit_bytes, gc_seconds)
     select batch_id, token, {} from lockstep.attempt"""
+NONE = "\N{EN DASH}"
 APPLICATION = "update lockstep.attempt set spark_application_id = 'local-7'"
 ADDRESSES = "update lockstep.attempt set spark_ui = 'http://driver:4040', spark_event_log = '/logs/eventlog_v2_<i>'"
 EVENTLY: dict[str, Any] = {"state": "complete", "failed": 0, "median": 1, "longest": 2, "spilled": 0}
@@ -129,3 +130,26 @@ def test_while_an_attempt_reads_a_link_leads_to_sparks_own_pages(pages, here):
     (answer,) = seen
     assert 'href="http://driver:4040" target="_blank" rel="noopener noreferrer"' in answer.text
     assert "The stages are kept as soon as this attempt has read." in said(answer)
+
+
+@pytest.mark.parametrize(("way", "engine"), [("spark", "spark"), ("tasks", "spark"), ("process", "process")])
+def test_engine_and_application_of_the_newest_attempt_are_shown_with_its_batch(pages, here, postgres, way, engine):
+    here.run()
+    superuser = postgres.rpartition("/")[0] + "/" + here.drill.dsn.rpartition("/")[2]
+    route = f"route = jsonb_build_object('way', '{way}', 'because', 'a test')"
+    with closing(psycopg2.connect(superuser)) as conn, conn, conn.cursor() as cur:
+        cur.execute("set local session_replication_role = replica")
+        cur.execute(f"{APPLICATION}, {route}")
+    written = here.drill.ask("select sum(written)::int from lockstep.result")[0][0]
+
+    assert re.search(
+        rf"1 committed live .* {written} 0 .* 1 {engine} local-7 {NONE}", said(pages("/dags/drill/batches"))
+    )
+    assert f"lane live engine {engine} planned" in said(pages("/dags/drill/batches/1"))
+
+
+def test_a_batch_without_an_attempt_has_no_engine(pages, here):
+    here.plan()
+
+    assert "engine" not in said(pages("/dags/drill/batches/1"))
+    assert f" 0 {NONE} {NONE} " in said(pages("/dags/drill/batches")), "no attempt, no engine, no run"

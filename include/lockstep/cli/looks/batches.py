@@ -60,12 +60,13 @@ def _say_batches(name: str, found: list[Document]) -> None:
     if not found:
         say(f"{name}: no batch yet")
         return
-    names = ["batch>", "lane", "state", "planned", "took>", "tries>", "written>", "rejected>"]
+    names = ["batch>", "lane", "state", "engine", "planned", "took>", "tries>", "written>", "rejected>"]
     columns = ("attempts", "rows_written", "rows_rejected")
     say_table(
         names,
         [
-            [b["batch"], b["lane"], b["state"], b["planned_at"], _took(b["planned_at"], b), *(b[c] for c in columns)]
+            [*(b[name] for name in ("batch", "lane", "state", "engine", "planned_at")), _took(b["planned_at"], b)]
+            + [b[name] for name in columns]
             for b in found
         ],
     )

@@ -100,7 +100,7 @@ def ran_by(cur: cursor, pipelines: Sequence[str]) -> dict[str, frozenset[str] | 
 def history(cur: cursor, batch_ids: Sequence[int]) -> list[Any]:
     """Returns these batches, the newest first, with counts over all ranges. `runs` are pairs of DAG and run.
 
-    `seconds` is the time from plan to close, None for an open one.
+    `seconds` is the time from plan to close, None for an open one. `engine` and `application` are of the newest attempt.
     """
     cur.execute(Q["history"], {"batches": list(batch_ids)})
     return every(cur)

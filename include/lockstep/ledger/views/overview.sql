@@ -91,9 +91,10 @@ where pipeline = %(pipeline)s and batch_id < coalesce(%(before)s, 92233720368547
 order by batch_id desc limit %(most)s
 
 -- name: history
--- What became of each batch: its counts over all ranges that are committed, how often it was tried, and by which runs.
+-- What became of each batch: its counts over all ranges that are committed, how often it was tried, by which runs, and the
+-- newest attempt's engine and application.
 select b.batch_id, b.lane, b.state, b.planned_at, case when b.state = 'committed' then b.closed_at end as committed_at,
-    extract(epoch from b.closed_at - b.planned_at)::float8 as seconds, w.written, w.rejected, t.attempts, t.runs
+    extract(epoch from b.closed_at - b.planned_at)::float8 as seconds, w.written, w.rejected, t.attempts, t.runs, newest.engine, newest.application
 from lockstep.batch b
 cross join lateral (
     select coalesce(sum(r.written), 0)::bigint as written, coalesce(sum(r.rejected), 0)::bigint as rejected
@@ -102,6 +103,9 @@ cross join lateral (
     select count(*) as attempts, coalesce(
         jsonb_agg(distinct jsonb_build_array(a.dag_id, a.dag_run_id)) filter (where a.dag_run_id is not null), '[]') as runs
     from lockstep.attempt a where a.batch_id = b.batch_id) t
+left join lateral (
+    select case a.route ->> 'way' when 'tasks' then 'spark' else a.route ->> 'way' end as engine, a.spark_application_id as application
+    from lockstep.attempt a where a.batch_id = b.batch_id order by a.token desc limit 1) newest on true
 where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id desc
 
 -- name: batches_of_run

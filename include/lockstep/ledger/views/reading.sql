@@ -67,7 +67,8 @@ select b.batch_id, b.pipeline, b.lane, b.state, b.planned_at, b.closed_at,
     (select count(*) from lockstep.attempt a where a.batch_id = b.batch_id) as attempts,
     array(select distinct a.dag_run_id from lockstep.attempt a
           where a.batch_id = b.batch_id and a.dag_run_id is not null order by 1) as dag_run_ids,
-    (select a.route ->> 'way' from lockstep.attempt a where a.batch_id = b.batch_id order by a.token desc limit 1) as engine
+    (select case a.route ->> 'way' when 'tasks' then 'spark' else a.route ->> 'way' end  -- `tasks` was a route of Spark's
+     from lockstep.attempt a where a.batch_id = b.batch_id order by a.token desc limit 1) as engine
 from lockstep.batch b where b.batch_id = any(%(batches)s::bigint[]) order by b.batch_id
 
 -- name: ranges
