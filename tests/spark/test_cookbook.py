@@ -46,6 +46,12 @@ RUNS: dict[str, tuple[str, str, list[dict[str, Any]], list[tuple]]] = {
         [{"id": "a", "code": "de"}, {"id": "b", "code": "fr"}, {"id": "c"}],
         [("a", "Germany"), ("b", None), ("c", None)],
     ),
+    "Say which offsets a batch has read": (
+        "id string",
+        "id text, batch_offsets int, batch_ranges text",
+        [{"id": "a"}, {"id": "b"}],
+        [("a", 2, "TOPIC-0 [0, 2)"), ("b", 2, "TOPIC-0 [0, 2)")],
+    ),
     "Say when, without `now()`": ("id string", "id text, seen_at timestamptz", [{"id": "a"}], [("a", "same")]),
 }
 
@@ -77,4 +83,6 @@ def test_a_recipe_does_what_it_says(pipeline, topic, produce, recipe):
     names = ", ".join(column.split()[0] for column in ddl.split(", "))
     if recipe.startswith("Say when"):
         names = "id, case when seen_at = (select min(min_timestamp) from lockstep.result) then 'same' end"
+    if recipe.startswith("Say which"):
+        names = f"id, batch_offsets, replace(batch_ranges, '{name}', 'TOPIC')"
     assert loaded.ask(f"select {names} from {loaded.name} order by _offset, _ordinal") == rows

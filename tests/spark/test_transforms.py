@@ -41,6 +41,11 @@ TIMED = """def transform(r, run):
     return r.withColumn("at", F.lit(run.planned_at)).withColumn("batch", F.lit(run.batch_id).cast("bigint"))
 """
 
+RANGED = """def transform(r, run):
+    return r.withColumn("read", F.lit("; ".join(f"{each.topic_partition.partition}:{each.from_offset}-{each.until_offset}"
+                                               for each in run.ranges)))
+"""
+
 
 @pytest.fixture
 def source(topic, produce):
@@ -196,6 +201,42 @@ def test_every_attempt_at_a_batch_is_given_the_same_time(pipeline, source):
     assert loaded.ask(f"({rows.format(first.table)}) except ({rows.format(second.table)})") == []
     told = "select distinct s.at = b.planned_at, s.batch = b.batch_id from lockstep_staging.{} s, lockstep.batch b"
     assert loaded.ask(f"{told.format(second.table)} where s._reason is null") == [(True, True)]
+
+
+def test_every_attempt_at_a_batch_is_given_the_same_ranges(pipeline, source, produce):
+    loaded = pipeline(source, ID, f"{DDL}, read text", transform=START + RANGED)
+    ends = {p: bounds.stable_end for p, bounds in Broker(loaded.kafka).view(source).bounds.items()}
+    at, engine, folder = loaded.parts()
+    batch = plan(at.conn, at.broker, folder, Caller("test"), datetime.now(UTC)).batch_id
+    produce(source, [("late", b'{"id":"late","n":1}')], partition=1)
+    tries = [stage(at, engine, folder, batch, Caller("test", take_over=True)) for _ in range(2)]
+
+    whole = "; ".join(f"{p}:0-{end}" for p, end in sorted(ends.items()))
+    for each in tries:
+        assert loaded.ask(f"select distinct read from lockstep_staging.{each.table} where _reason is null") == [
+            (whole,)
+        ]
+    loaded.run()
+    loaded.run()
+    late = f"1:{ends[1]}-{ends[1] + 1}"
+    assert loaded.ask(f"select distinct read from {loaded.name} where id = 'late'") == [(late,)]
+
+
+def test_a_resume_per_partition_is_given_the_ranges_that_are_committed_too(pipeline, topic, produce):
+    name = topic(partitions=3)
+    for partition, size in enumerate((3, 5, 4)):
+        produce(name, [("k", json.dumps({"id": f"r{i}", "n": i})) for i in range(size)], partition=partition)
+    loaded = pipeline(name, ID, DDL, transform=START + RANGED.replace('"read"', '"id"'), guarantee="PerPartition()")
+    produce(name, [("bad", "no JSON")] * 101, partition=1)
+    with pytest.raises(BadData, match="101 of 106 records were rejected"):
+        loaded.run()
+    file = loaded.parts()[2].path / "__init__.py"
+    file.write_text(file.read_text().replace("guarantee=", "max_reject_share=1.0, guarantee="))
+
+    loaded.run()
+
+    assert loaded.ask("select count(distinct token) from lockstep.commit") == [(2,)], "one was committed by the resume"
+    assert loaded.ask(f"select id, count(*) from {loaded.name} group by 1") == [("0:0-3; 1:0-106; 2:0-4", 12)]
 
 
 def test_a_plan_gives_away_what_it_hangs_on():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lockstep.core.lake.files import LakeWork
-    from lockstep.core.offsets import StreamRange
+    from lockstep.core.offsets import OffsetRange, StreamRange
     from lockstep.core.pipeline.columns import Column
     from lockstep.core.retention.archive import ArchivedFile
 
@@ -94,23 +94,27 @@ class Run:
     """The facts of a batch that a transform may use.
 
     They are the same at every attempt, so a retry gives the same rows. `planned_at` is the time when the batch was
-    recorded, in UTC. A replay has that of the replaying batch.
+    recorded, in UTC. `ranges` are all offsets that were planned for it, ordered by topic and partition. That
+    includes those which an earlier attempt has committed. A replay has time and ranges of the replaying batch. On the
+    empty frame of `lockstep check` there are none.
     """
 
     pipeline: str
     batch_id: int = 0
     planned_at: datetime = NO_MOMENT
+    ranges: tuple[OffsetRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
     """The reading of one attempt: exactly these ranges, into this staging table with these decoded columns.
 
-    `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden` are
-    records of one offset each that come without their bytes, because they kill their reader. `busy` are those of them that
-    keep it busy. `after_task` is set after a reader has died. Nothing of tasks up to this number counts, and the short
-    ways are not used. `archived` are the files of ranges that begin below their log's start. Rows of the targets of
-    `lakes` go into files there, and are not staged.
+    `beside` has the columns of the targets after the first. Each of these has a staging table of its own. `hidden`
+    are records of one offset each that come without their bytes, because they kill their reader. `busy` are those of
+    them that keep it busy. `after_task` is set after a reader has died. Nothing of tasks up to this number counts,
+    and the short ways are not used. `planned` are all ranges of the batch, for a transform. `archived` are the files
+    of ranges that begin below their log's start. Rows of the targets of `lakes` go into files there, and are not
+    staged.
     """
 
     pipeline: str
@@ -126,6 +130,7 @@ class StageWork:
     after_task: int | None = None
     archived: tuple[ArchivedFile, ...] = ()
     lakes: tuple[LakeWork, ...] = ()
+    planned: tuple[OffsetRange, ...] = ()
 
     @property
     def attempt(self) -> AttemptId:
@@ -156,7 +161,7 @@ class StageWork:
     @property
     def run(self) -> Run:
         """Returns the facts of the batch for the transform."""
-        return Run(self.pipeline, self.batch_id, self.planned_at)
+        return Run(self.pipeline, self.batch_id, self.planned_at, self.planned)
 
     @property
     def raw_table(self) -> str:

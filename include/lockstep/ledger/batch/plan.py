@@ -73,6 +73,12 @@ def uncommitted(cur: cursor, batch_id: int) -> list[Any]:
     return every(cur)
 
 
+def planned_ranges(cur: cursor, batch_id: int) -> tuple[OffsetRange, ...]:
+    """Returns all ranges of a batch, ordered by topic and partition. They never change."""
+    cur.execute(Q["planned_ranges"], {"batch_id": batch_id})
+    return tuple(sorted(item.offsets for item in stream_ranges(every(cur))))
+
+
 def insert_live_batch(cur: cursor, pipeline: str, caller: Caller, ranges: Sequence[StreamRange]) -> int | None:
     """Writes the batch, its ranges and its claims. Returns None if an offset is taken: the caller rolls back."""
     batch_id = insert_batch(cur, pipeline, caller, ranges)

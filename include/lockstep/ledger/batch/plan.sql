@@ -25,6 +25,11 @@ where r.batch_id = %(batch_id)s
   and not exists (select 1 from lockstep.commit c where c.batch_id = r.batch_id and c.stream_id = r.stream_id)
 order by s.stream_id
 
+-- name: planned_ranges
+-- All that a batch reads, whether it is committed or not.
+select s.stream_id, s.topic, s.partition, lower(r.offsets) as from_offset, upper(r.offsets) as until_offset
+from lockstep.batch_range r join lockstep.stream s using (stream_id) where r.batch_id = %(batch_id)s
+
 -- name: insert_batch
 -- A batch is written down; whoever planned it takes the lease next. A live one is judged by the watermark of now.
 insert into lockstep.batch (pipeline, lane, request_id, owner, lease_until, watermark)

@@ -21,6 +21,7 @@ from lockstep.faults import reach
 from lockstep.installed import installed_version
 from lockstep.ledger.batch import attempts, hidden, results
 from lockstep.ledger.batch.archived import files_below
+from lockstep.ledger.batch.plan import planned_ranges
 from lockstep.ledger.lake.moves import insert_files
 from lockstep.ledger.lake.of_tasks import beside_files
 from lockstep.ledger.staging import target_rows
@@ -167,6 +168,7 @@ def _open(
         if unit == CommitUnit.STREAM or rows.left_in or rows.parts_of:
             end_older(cur, batch_id)
         (ranges, _), planned_at = attempts.ranges_and_logs(cur, batch_id), batch.planned_at.astimezone(UTC)
+        planned = planned_ranges(cur, batch_id) if folder.transforms else ()
         archived = files_below(cur, folder.pipeline, ranges, starts)
         route = engine.route().begun_in(archived).also(rows.because)
         how = attempts.Opening(starts, installed_version() or "not installed", route, unit)
@@ -179,7 +181,7 @@ def _open(
                 create_raw(cur, attempt, of_tasks=rows.rows_table is not None)
         work = StageWork(name, batch_id, attempt.token, ranges, first, tuple(beside), planned_at, attempt.nonce)
         work = begin_files(cur, work, tables) if lake.by_tasks else work
-    return attempt, replace(work, archived=archived), rows
+    return attempt, replace(work, archived=archived, planned=planned), rows
 
 
 def _named(at: Context, engine: Engine, attempt: AttemptId, work: StageWork) -> bool:
