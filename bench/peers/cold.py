@@ -106,7 +106,8 @@ class _Cold:
 
     def commanded(self) -> None:
         """Runs the command that a person types."""
-        self._called([str(Path(sys.executable).with_name("lockstep")), "run", self.task.table], {})
+        command = [str(Path(sys.executable).with_name("lockstep")), "run", self.task.table]
+        self._called(command, {ENGINE: "process"})
 
     def _called(self, command: list[str], more: dict[str, str]) -> None:
         environ = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"} | java.exports()
