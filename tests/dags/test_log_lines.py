@@ -12,6 +12,7 @@ import pytest
 
 from lockstep.airflow import logs
 from lockstep.core.planning.bounds import AtBatch, AtOffsets, parse_bound
+from lockstep.core.staging import AttemptId
 
 RANGE = {
     "topic": "orders.v1",
@@ -40,16 +41,19 @@ BATCH: dict[str, Any] = {
 
 @pytest.fixture
 def said(monkeypatch, caplog):
-    """Returns `said(batch)`: the messages of a log of this batch, as `commit` writes them."""
+    """Returns `said(batch)`: the messages of a log of this batch, as `commit` writes them, or `stage`."""
     at = SimpleNamespace(conn=None)
 
-    def of(batch: dict, dag_id: str = "orders_history") -> list[str]:
+    def of(batch: dict, dag_id: str = "orders_history", *, staged: bool = False) -> list[str]:
         monkeypatch.setattr(logs, "transaction", lambda *_: nullcontext())
         monkeypatch.setattr(logs.reading, "read_batch", lambda *_: batch)
         monkeypatch.setattr(logs, "get_current_context", lambda: {"ti": SimpleNamespace(dag_id=dag_id)})
         monkeypatch.setattr(logs.conf, "get", lambda *_, **__: "https://airflow.example.org/")
         with caplog.at_level(logging.INFO):
-            logs.say_batch(at, "commit", 7)  # type: ignore[arg-type]
+            if staged:
+                logs.say_staged(at, AttemptId(7, 9))  # type: ignore[arg-type]
+            else:
+                logs.say_batch(at, "commit", 7)  # type: ignore[arg-type]
         return caplog.messages
 
     return of
@@ -85,6 +89,36 @@ def test_a_planned_batch_has_no_counts_and_the_state_of_its_attempt(said):
     ]
     staged = BATCH | {"state": "planned", "attempts": [{"attempt": 9, "state": "staged"}]}
     assert json.loads(said(staged)[-1])["state"] == "staged"
+
+
+def attempt_of(way: str, application: str | None, spark: dict | None) -> dict:
+    route = {"way": way, "because": "the default"}
+    return {"attempt": 9, "state": "staged", "route": route, "spark_application_id": application, "spark": spark}
+
+
+@pytest.mark.parametrize(
+    ("attempt", "line"),
+    [
+        (attempt_of("process", None, None), None),
+        (
+            attempt_of("spark", "local-7", {"records": 1001}),
+            "  Spark: application local-7, 1001 records by its own count; 1002 delivered by ours",
+        ),
+        (attempt_of("spark", "app-3", None), "  Spark: application app-3, no count of its own; 1002 delivered by ours"),
+    ],
+    ids=["process", "spark", "spark that ended first"],
+)
+def test_stage_says_the_engine_and_the_count_of_spark_beside_ours(said, attempt, line):
+    batch = BATCH | {"state": "planned", "attempts": [attempt], "engine": attempt["route"]["way"]}
+
+    *lines, document = said(batch, staged=True)
+
+    assert "  route: {way}: {because}".format(**attempt["route"]) in lines
+    assert [each for each in lines if each.startswith("  Spark")] == ([line] if line else [])
+    found = json.loads(document)
+    records = (attempt["spark"] or {}).get("records")
+    assert (found["step"], found["engine"]) == ("stage", attempt["route"]["way"])
+    assert (found["spark_application_id"], found["spark_records"]) == (attempt["spark_application_id"], records)
 
 
 @pytest.mark.parametrize(

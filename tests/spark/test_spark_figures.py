@@ -14,6 +14,7 @@ from lockstep.core.errors import BadData
 from lockstep.core.kafka_options import KafkaOptions
 from lockstep.engine.chosen import ChosenEngine, ProcessReader
 from lockstep.engine.kafka_ranges import KafkaRanges
+from lockstep.engine.spark import figures
 from lockstep.engine.spark.figures import Meter
 from lockstep.ledger.views import reading
 from support.engines import IN_PROCESS
@@ -80,6 +81,73 @@ def test_a_second_batch_of_the_same_process_tells_its_own_stages_alone(pipeline,
     rows = loaded.ask("select batch_id, stage, tasks from lockstep.spark_stage order by 1, 2")
     assert [(batch, tasks) for batch, _, tasks in rows] == [(1, 1), (2, 1)], "each is small enough for one task"
     assert rows[0][1] < rows[1][1]
+
+
+FAILING_ONCE = """
+from pathlib import Path
+from pyspark.sql import functions as F
+@F.udf("int")
+def once(n):
+    if n == 59 and not Path({flag!r}).exists():
+        Path({flag!r}).touch()
+        raise OSError("the first try ends here")
+    return n
+def transform(records):
+    return records.withColumn("n", once("n"))
+"""
+SELF_JOIN = """
+def transform(records):
+    return records.join(records.select("id").distinct(), "id").where("n < 10")
+"""
+
+
+def counted(loaded) -> list[int | None]:
+    return [records for (records,) in loaded.ask("select records from lockstep.spark_run order by batch_id, token")]
+
+
+@pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}], ids=["per batch", "per partition"])
+def test_spark_has_no_count_of_records_that_tasks_read_and_write_in_one_pass(pipeline, source, more):
+    loaded = pipeline(source, ID, DDL, **more)
+    loaded.run()
+
+    assert counted(loaded) == [None], "its rows are the tasks' answers"
+
+
+@pytest.mark.parametrize("transform", [PART_OF_ALL, SELF_JOIN], ids=["grouped", "read twice"])
+def test_spark_counts_the_records_that_its_scan_has_given_to_a_transform_once(pipeline, source, produce, transform):
+    produce(source, [("bad", b"{")] * 3, partition=0)
+    loaded = pipeline(source, ID, DDL, transform=transform)
+    loaded.run()
+
+    assert loaded.ask("select sum(delivered)::int, sum(rejected)::int from lockstep.result") == [(63, 3)]
+    assert counted(loaded) == [60], "rejects stay in the task that reads them"
+
+
+def test_spark_counts_what_a_transform_per_partition_was_given(pipeline, source, produce):
+    produce(source, [("bad", b"{")] * 3, partition=0)
+    loaded = pipeline(
+        source, ID, DDL, transform="def transform(r):\n    return r.where('n < 10')\n", guarantee="PerPartition()"
+    )
+    loaded.run()
+
+    assert counted(loaded) == [60]
+
+
+def test_a_task_that_is_tried_again_is_counted_once(pipeline, source, tmp_path):
+    loaded = pipeline(source, ID, DDL, transform=FAILING_ONCE.format(flag=str(tmp_path / "failed")))
+    loaded.run()
+
+    assert sum(stage["failed_tasks"] for stage in attempt(loaded)["spark"]["stages"]) == 1
+    assert counted(loaded) == [60]
+
+
+def test_names_that_spark_does_not_have_leave_the_count_out_and_keep_the_rest(pipeline, source, monkeypatch):
+    loaded = pipeline(source, ID, DDL, transform="def transform(r):\n    return r\n")
+    monkeypatch.setattr(figures, "ROWS_METRIC", "rows that nobody has counted")
+    loaded.run()
+
+    assert counted(loaded) == [None]
+    assert attempt(loaded)["spark"]["stages_run"] == 1
 
 
 def test_an_attempt_that_fails_keeps_its_stages_and_no_value_of_a_record(pipeline, source):

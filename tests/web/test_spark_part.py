@@ -17,7 +17,7 @@ STAGE = """insert into lockstep.spark_stage (batch_id, token, stage, try_number,
     peak_memory_bytes)
     select batch_id, token, {stage}, 0, 'collect at spark_short.py:52', '{state}', opened_at + interval '{begins} s', {seconds},
         8, {failed}, {median}, {longest}, 0.25, 1200, 0, 3145728, {spilled}, 1536 from lockstep.attempt"""
-RUN = """insert into lockstep.spark_run (batch_id, token, place, stages, heap_peak_bytes, heap_limit_bytes, gc_seconds)
+RUN = """insert into lockstep.spark_run (batch_id, token, place, stages, heap_peak_bytes, heap_limit_bytes, gc_seconds, records)
     select batch_id, token, {} from lockstep.attempt"""
 NONE = "\N{EN DASH}"
 APPLICATION = "update lockstep.attempt set spark_application_id = 'local-7'"
@@ -52,14 +52,17 @@ def read_by_spark(here):
 
 def test_stages_are_drawn_along_their_time_and_the_slow_task_is_marked(pages, read_by_spark):
     read_by_spark(
-        RUN.format("'local', 2, 536870912, 2147483648, 0.5"),
+        RUN.format("'local', 2, 536870912, 2147483648, 0.5, 1150"),
         STAGE.format(**EVENTLY | {"stage": 3, "begins": 0, "seconds": 4}),
         STAGE.format(**EVENTLY | {"stage": 4, "begins": 4, "seconds": 12, "longest": 11, "failed": 2, "spilled": 4096}),
     )
     text = pages("/dags/drill/batches/1").text
     words = said(pages("/dags/drill/batches/1"))
 
-    assert "Spark, attempt 1 local-7 heap at most 512.0 MiB of 2.0 GiB garbage collection 0.5 s" in words
+    assert (
+        "Spark, attempt 1 local-7 1,150 records by Spark's own count heap at most 512.0 MiB of 2.0 GiB garbage collection 0.5 s"
+        in words
+    )
     assert "3 collect at spark_short.py:52 complete" in words
     drawn = re.findall(r'aria-label="(stage \d: [^"]+)"><rect class="stage" x="([\d.]+)" width="([\d.]+)"', text)
     assert drawn == [("stage 3: 4.0 s", "0.0", "250.0"), ("stage 4: 12 s", "250.0", "750.0")]
@@ -75,7 +78,7 @@ def test_stages_are_drawn_along_their_time_and_the_slow_task_is_marked(pages, re
 
 def test_of_many_stages_the_page_says_that_they_are_the_slowest(pages, read_by_spark):
     read_by_spark(
-        RUN.format("'cluster', 90, null, 1073741824, 3"),
+        RUN.format("'cluster', 90, null, 1073741824, 3, null"),
         STAGE.format(**EVENTLY | {"stage": 3, "begins": 0, "seconds": 4}),
     )
     words = said(pages("/dags/drill/batches/1"))
@@ -85,7 +88,7 @@ def test_of_many_stages_the_page_says_that_they_are_the_slowest(pages, read_by_s
 
 
 def test_what_a_server_does_not_tell_is_said(pages, read_by_spark):
-    read_by_spark(RUN.format("'server', null, null, null, null"))
+    read_by_spark(RUN.format("'server', null, null, null, null, null"))
     words = said(pages("/dags/drill/batches/1"))
     assert "A Spark Connect server has read this attempt. It tells its clients neither stages nor memory." in words
     assert "heap" not in words

@@ -19,7 +19,7 @@ from lockstep.core.states import BatchState
 from lockstep.core.text import json_plain
 from lockstep.ledger.batch import results
 from lockstep.ledger.views import one_batch, reading
-from lockstep.steps.inspect.lines import batch_lines, range_document, range_lines, route_lines
+from lockstep.steps.inspect.lines import batch_lines, range_document, range_lines, route_lines, spark_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,8 +58,16 @@ def say_staged(at: Context, attempt: AttemptId) -> None:
     facts = _facts(found)
     if not any("delivered" in row for row in facts["ranges"]):
         facts["ranges"] = _staged(at, attempt, facts["ranges"])
-    facts |= {"engine": found["engine"], "route": found["attempts"][-1]["route"]}
-    lines = [*batch_lines(facts), *route_lines(facts["route"]), *range_lines(facts["ranges"])]
+    newest = found["attempts"][-1]
+    facts |= {
+        "engine": found["engine"],
+        "route": newest["route"],
+        "spark_application_id": newest["spark_application_id"],
+    }
+    facts["spark_records"] = (newest["spark"] or {}).get("records")
+    delivered = sum(row.get("delivered") or 0 for row in facts["ranges"])
+    read = [*route_lines(newest["route"]), *spark_lines(newest, delivered)]
+    lines = [*batch_lines(facts), *read, *range_lines(facts["ranges"])]
     log_facts("stage", [*lines, f"  page: {facts['page']}"], facts)
 
 

@@ -47,7 +47,8 @@ class Stage:
 class Figures:
     """The engine's own account of an attempt. None stands for what it does not say.
 
-    `stages` are those that ran, in their order. The heap is that of the fullest JVM, its peak an upper bound.
+    `stages` are those that ran, in their order. The heap is that of the fullest JVM, its peak an upper bound. `records`
+    are those that a transform was given, as the engine itself has counted them.
     """
 
     place: str
@@ -55,6 +56,7 @@ class Figures:
     heap_peak_bytes: int | None = None
     heap_limit_bytes: int | None = None
     gc_seconds: float | None = None
+    records: int | None = None
 
     @property
     def slowest(self) -> tuple[Stage, ...]:

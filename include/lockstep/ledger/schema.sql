@@ -740,10 +740,12 @@ create table spark_run (
     heap_peak_bytes bigint,
     heap_limit_bytes bigint,
     gc_seconds double precision,
+    records bigint,  -- Spark's own count of what a transform was given. Null: there was none, or Spark did not say.
     constraint spark_run_pkey primary key (batch_id, token),
     constraint server_says_nothing check (place <> 'server'
         or num_nonnulls(stages, heap_peak_bytes, heap_limit_bytes, gc_seconds) = 0),
     constraint spark_run_place_check check (place in ('local', 'cluster', 'server')),
+    constraint spark_run_records_check check (records >= 0),
     constraint spark_run_stages_check check (stages >= 0),
     constraint spark_run_batch_id_token_fkey foreign key (batch_id, token) references attempt(batch_id, token)
 );

@@ -156,6 +156,10 @@ def _say_stages(attempt: Document) -> None:
         return
     peak, limit = (_mebibytes(spark[name]) for name in ("heap_peak_bytes", "heap_limit_bytes"))
     collected = cell(round(spark["gc_seconds"], 3))
+    if spark["records"] is not None:
+        say(
+            f"  attempt {attempt['attempt']}: Spark counted {spark['records']} records in {attempt['spark_application_id']}"
+        )
     say(f"  attempt {attempt['attempt']}: Spark's heap {peak} of {limit} MiB, garbage collection {collected} s")
     if spark["stages"]:
         rows = [

@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.figures import CLUSTER, LOCAL, Application, Figures, Stage
+from lockstep.engine.plans import KAFKA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 EVENTS_MILLISECONDS = 500  # that Spark's listeners have to catch up with the jobs that have ended
 QUANTILES = (0.5, 1.0)
 WEB = ("http://", "https://")
 FOLDERS = re.compile(r" at \S*/")  # in front of the file that began a job: they are this machine's
 SKIPPED = "skipped"  # its rows were there from an earlier job
+SCAN_NODE, TASKS_NODE, FILTER_NODE, ROWS_METRIC = (
+    f"BatchScan {KAFKA} ",
+    "MapInArrow",
+    "Filter",
+    "number of output rows",
+)  # Spark's names
 HEAP, MEBIBYTE = "JVMHeapMemory", 1024 * 1024
 
 
@@ -80,15 +89,31 @@ class Memory:
 class Meter:
     """The figures of one attempt, from when it is made. Attempts side by side share memory and collections."""
 
-    def __init__(self, context: SparkContext, memory: Memory) -> None:
-        self._context, self._memory = context, memory
+    def __init__(self, session: SparkSession, memory: Memory) -> None:
+        self._session, self._context, self._memory = session, session.sparkContext, memory
         self._before = memory.begin()
         self.groups: list[str] = []
 
     def figures(self) -> Figures:
         """Returns what ran under the groups, and the memory and collections since the meter was made."""
         _jvm_context(self._context).listenerBus().waitUntilEmpty(EVENTS_MILLISECONDS)
-        return self._memory.of(tuple(self._stages()), self._memory.collected() - self._before)
+        found = self._memory.of(tuple(self._stages()), self._memory.collected() - self._before)
+        with suppress(Exception):  # a Spark that names them otherwise has all other figures
+            found = replace(found, records=self._records())
+        return found
+
+    def _records(self) -> int | None:
+        """Returns the rows that scans of our source have given, by Spark's own metrics.
+
+        Asks for the jobs of the newest group, because those before it were given up. Returns None if none has a scan.
+        """
+        tracker, store = self._context.statusTracker(), _jvm_context(self._context).statusStore()
+        plans: Any = self._session._jsparkSession.sharedState().statusStore()  # noqa: SLF001
+        jobs = tracker.getJobIdsForGroup(self.groups[-1])
+        asked = [store.jobWithAssociatedSql(job)._2() for job in jobs]  # noqa: SLF001 - a pair of Scala
+        queries = {query.get() for query in asked if query.isDefined()}
+        counts = [count for query in queries for count in _counts(plans, query)]
+        return sum(counts) if counts else None
 
     def _stages(self) -> Iterator[Stage]:
         jvm: Any = self._context._jvm  # noqa: SLF001 - the store's arguments are Java's
@@ -102,6 +127,22 @@ class Meter:
             yield from sorted(
                 (_stage(each) for each in tries if _state(each) != SKIPPED), key=lambda one: one.try_number
             )
+
+
+def _counts(plans: Any, query: int) -> Iterator[int]:
+    """Yields what each scan of our source has given to a query.
+
+    A scan that several queries share has given its rows to the first one alone.
+    """
+    values, seen = plans.executionMetrics(query), set()
+    for node in _items(plans.planGraph(query).allNodes()):
+        if not str(node.name()).startswith(SCAN_NODE):
+            continue
+        for metric in _items(node.metrics()):
+            number = metric.accumulatorId()
+            if metric.name() == ROWS_METRIC and number not in seen and (value := values.get(number)).isDefined():
+                seen.add(number)
+                yield int(str(value.get()).replace(",", ""))
 
 
 def _stage(each: Any) -> Stage:

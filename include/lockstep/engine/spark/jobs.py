@@ -44,7 +44,7 @@ class OwnJobs:
     """The jobs of the JVM that this process has started."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._context = session.sparkContext
+        self._session, self._context = session, session.sparkContext
         self._memory: spark_figures.Memory | None = None
         self._meters: dict[str, spark_figures.Meter] = {}
 
@@ -80,7 +80,7 @@ class OwnJobs:
             for oldest in list(self._meters)[: 1 - MOST_METERS]:
                 del self._meters[oldest]
             self._memory = self._memory or spark_figures.Memory(self._context)
-            self._meters[attempt] = spark_figures.Meter(self._context, self._memory)
+            self._meters[attempt] = spark_figures.Meter(self._session, self._memory)
         return self._meters[attempt]
 
 

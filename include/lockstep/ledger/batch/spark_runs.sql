@@ -4,8 +4,8 @@ select set_config('synchronous_commit', 'off', true)
 
 -- name: insert_spark_run
 -- What Spark says of an attempt as a whole.
-insert into lockstep.spark_run (batch_id, token, place, stages, heap_peak_bytes, heap_limit_bytes, gc_seconds)
-values (%(batch_id)s, %(token)s, %(place)s, %(stages)s, %(heap_peak_bytes)s, %(heap_limit_bytes)s, %(gc_seconds)s)
+insert into lockstep.spark_run (batch_id, token, place, stages, heap_peak_bytes, heap_limit_bytes, gc_seconds, records)
+values (%(batch_id)s, %(token)s, %(place)s, %(stages)s, %(heap_peak_bytes)s, %(heap_limit_bytes)s, %(gc_seconds)s, %(records)s)
 
 -- name: insert_spark_stages
 -- The slowest stages of an attempt.
@@ -15,7 +15,7 @@ values %s
 
 -- name: spark_runs_of_batch
 -- What Spark has said of a batch's attempts.
-select token, place, stages as stages_run, heap_peak_bytes, heap_limit_bytes, gc_seconds
+select token, place, stages as stages_run, heap_peak_bytes, heap_limit_bytes, gc_seconds, records
 from lockstep.spark_run where batch_id = %(batch_id)s
 
 -- name: spark_stages_of_batch

@@ -60,6 +60,15 @@ def route_lines(route: dict[str, str] | None) -> list[str]:
     return [f"  route: {route['way']}: {route['because']}"] if route else []
 
 
+def spark_lines(attempt: dict[str, Any], delivered: int) -> list[str]:
+    """Returns the line with Spark's own count of an attempt's records beside ours, or none if Spark did not read."""
+    if not attempt["spark_application_id"]:
+        return []
+    records = (attempt["spark"] or {}).get("records")
+    counted = "no count of its own" if records is None else f"{records} records by its own count"
+    return [f"  Spark: application {attempt['spark_application_id']}, {counted}; {delivered} delivered by ours"]
+
+
 def range_lines(ranges: Sequence[dict[str, Any]]) -> list[str]:
     """Returns the lines of a table of ranges, or none without a range."""
     return table_lines(*range_table(ranges)) if ranges else []
