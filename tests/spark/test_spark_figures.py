@@ -106,11 +106,15 @@ def counted(loaded) -> list[int | None]:
 
 
 @pytest.mark.parametrize("more", [{}, {"guarantee": "PerPartition()"}], ids=["per batch", "per partition"])
-def test_spark_has_no_count_of_records_that_tasks_read_and_write_in_one_pass(pipeline, source, more):
+def test_spark_counts_each_record_that_tasks_write_themselves_also_rejects(pipeline, source, produce, more):
+    produce(source, [("bad", b"{")] * 3, partition=0)
     loaded = pipeline(source, ID, DDL, **more)
     loaded.run()
+    produce(source, [("k", b'{"id":"a","n":1}')] * 7)
+    loaded.run()
 
-    assert counted(loaded) == [None], "its rows are the tasks' answers"
+    delivered = loaded.ask("select sum(delivered)::int from lockstep.result group by batch_id order by batch_id")
+    assert counted(loaded) == [63, 7] == [records for (records,) in delivered]
 
 
 @pytest.mark.parametrize("transform", [PART_OF_ALL, SELF_JOIN], ids=["grouped", "read twice"])
@@ -133,6 +137,15 @@ def test_spark_counts_what_a_transform_per_partition_was_given(pipeline, source,
     assert counted(loaded) == [60]
 
 
+def test_a_batch_without_a_record_is_counted_as_none(pipeline, topic, produce):
+    name = topic(partitions=1)
+    produce(name, [("k", b'{"id":"a","n":1}')] * 5, end="abort")
+    loaded = pipeline(name, ID, DDL)
+    loaded.run()
+
+    assert counted(loaded) == [0]
+
+
 def test_a_task_that_is_tried_again_is_counted_once(pipeline, source, tmp_path):
     loaded = pipeline(source, ID, DDL, transform=FAILING_ONCE.format(flag=str(tmp_path / "failed")))
     loaded.run()
@@ -142,7 +155,7 @@ def test_a_task_that_is_tried_again_is_counted_once(pipeline, source, tmp_path):
 
 
 def test_names_that_spark_does_not_have_leave_the_count_out_and_keep_the_rest(pipeline, source, monkeypatch):
-    loaded = pipeline(source, ID, DDL, transform="def transform(r):\n    return r\n")
+    loaded = pipeline(source, ID, DDL)
     monkeypatch.setattr(figures, "ROWS_METRIC", "rows that nobody has counted")
     loaded.run()
 

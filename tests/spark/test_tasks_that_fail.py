@@ -29,6 +29,7 @@ def test_a_task_that_fails_is_tried_again_and_only_the_winner_counts(drill, monk
     assert answer["committed"], answer
     assert not list(drill.home.glob("armed-*")), "the fault never happened"
     assert drill.ask("select count(*) from public.drill") == [(150,)]
+    assert drill.ask("select records from lockstep.spark_run") == [(150,)], "Spark counts no try that lost"
     assert drill.violations() == []
 
 

@@ -48,7 +48,7 @@ class Figures:
     """The engine's own account of an attempt. None stands for what it does not say.
 
     `stages` are those that ran, in their order. The heap is that of the fullest JVM, its peak an upper bound. `records`
-    are those that a transform was given, as the engine itself has counted them.
+    are those that the engine itself has counted as they came from its tasks.
     """
 
     place: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    import pyarrow as pa
 
     from lockstep.core.offsets import StreamRange
     from lockstep.core.retention.archive import Archive
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lockstep.formats.judged import RecordDecoder
 
     Intake = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+REPORT = "lockstep_report"  # the one column of what tasks answer
+EMPTY_AT_ONCE = 100_000
 
 
 def reader_of(work: StageWork, kafka: KafkaRanges, archive: Archive | None) -> KafkaRanges:
@@ -48,9 +51,41 @@ class PartReader:
         yield from intake(self.decoded(number))
 
     def write(self, writer: TaskWriter, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Writes the parts with these numbers, and yields what the writer reports of them."""
+        """Writes the parts with these numbers. Yields an empty row for each record, and then the writer's reports.
+
+        Spark counts the rows. It keeps none of the empty ones.
+        """
         for number in numbers_in(numbers):
-            yield from writer.of_part(self.parts[number]).direct(self.decoded(number))
+            sizes: list[int] = []
+            reports = list(writer.of_part(self.parts[number]).direct(_noted(self.decoded(number), sizes)))
+            yield from empty_rows(sum(sizes))
+            yield from map(packed, reports)
+
+
+def empty_rows(records: int) -> Iterator[pa.RecordBatch]:
+    """Yields so many rows without a report. They take some four bytes each."""
+    for begin in range(0, records, EMPTY_AT_ONCE):
+        yield pa.RecordBatch.from_pydict({REPORT: pa.nulls(min(EMPTY_AT_ONCE, records - begin), pa.binary())})
+
+
+def packed(report: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a row that holds the rows of a report, whatever their columns are."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, report.schema) as stream:
+        stream.write_batch(report)
+    return pa.RecordBatch.from_pydict({REPORT: pa.array([out.getvalue().to_pybytes()], pa.binary())})
+
+
+def unpacked(report: bytes) -> list[dict[str, Any]]:
+    """Returns the rows of a packed report."""
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(report).read_all().to_pylist()
+    return rows
+
+
+def _noted(batches: Iterable[pa.RecordBatch], sizes: list[int]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sizes.append(batch.num_rows)
+        yield batch
 
 
 def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -740,7 +740,7 @@ create table spark_run (
     heap_peak_bytes bigint,
     heap_limit_bytes bigint,
     gc_seconds double precision,
-    records bigint,  -- Spark's own count of what a transform was given. Null: there was none, or Spark did not say.
+    records bigint,  -- Spark's own count of an attempt's records. Null: Spark did not say, or an older version has read.
     constraint spark_run_pkey primary key (batch_id, token),
     constraint server_says_nothing check (place <> 'server'
         or num_nonnulls(stages, heap_peak_bytes, heap_limit_bytes, gc_seconds) = 0),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lockstep.core.figures import CLUSTER, LOCAL, Application, Figures, Stage
+from lockstep.engine.part_reader import REPORT
 from lockstep.engine.plans import KAFKA
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class Meter:
         return found
 
     def _records(self) -> int | None:
-        """Returns the rows that scans of our source have given, by Spark's own metrics.
+        """Returns the rows that came from our source, or from the tasks that write them, by Spark's own metrics.
 
-        Asks for the jobs of the newest group, because those before it were given up. Returns None if none has a scan.
+        Asks for the jobs of the newest group, because those before it were given up. Returns None if it ran no such plan.
         """
         tracker, store = self._context.statusTracker(), _jvm_context(self._context).statusStore()
         plans: Any = self._session._jsparkSession.sharedState().statusStore()  # noqa: SLF001
@@ -130,19 +131,22 @@ class Meter:
 
 
 def _counts(plans: Any, query: int) -> Iterator[int]:
-    """Yields what each scan of our source has given to a query.
+    """Yields what each source of a query has given, and below zero what was no record of it.
 
-    A scan that several queries share has given its rows to the first one alone.
+    A source that several plans share has given its rows to the first one alone.
     """
     values, seen = plans.executionMetrics(query), set()
     for node in _items(plans.planGraph(query).allNodes()):
-        if not str(node.name()).startswith(SCAN_NODE):
+        name = str(node.name())
+        is_report = name in {TASKS_NODE, FILTER_NODE} and REPORT in str(node.desc())
+        if not (is_report or name.startswith(SCAN_NODE)):
             continue
         for metric in _items(node.metrics()):
             number = metric.accumulatorId()
             if metric.name() == ROWS_METRIC and number not in seen and (value := values.get(number)).isDefined():
                 seen.add(number)
-                yield int(str(value.get()).replace(",", ""))
+                count = int(str(value.get()).replace(",", ""))
+                yield -count if name == FILTER_NODE else count
 
 
 def _stage(each: Any) -> Stage:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F  # noqa: N812 - as every reader of PySpark knows it
+from pyspark.sql.types import BinaryType, StructField, StructType
+
 from lockstep.core.errors import Unreachable
 from lockstep.core.settings import STAGER_DSN
+from lockstep.engine.part_reader import REPORT, unpacked
 from lockstep.engine.sinks.session import ways_to
 from lockstep.engine.sinks.writer import Writer
 from lockstep.engine.spark.jobs import jobs
-from lockstep.engine.spark.rows import in_spark
 from lockstep.engine.spark.session import session
 
 if TYPE_CHECKING:
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
     from lockstep.engine.sinks.task_writer import TaskWriter
 
 MOST_PROBES = 16  # connections at once
+REPORTS = StructType([StructField(REPORT, BinaryType())])
 
 
 def written(reader: PartReader, writer: TaskWriter, pipeline: str) -> tuple[Any, ...]:
-    """Writes each part in one worker that reads and decodes it, too. Returns reports."""
+    """Writes each part in one worker that reads and decodes it, too. Returns reports. Spark counts the records."""
     parts = len(reader.parts)
-    found = numbers(parts).mapInArrow(partial(reader.write, writer), in_spark(writer.schema)).collect()
-    return writer.reports([row.asDict() for row in found], parts, pipeline)
+    answers = numbers(parts).mapInArrow(partial(reader.write, writer), REPORTS)
+    found = answers.where(F.col(REPORT).isNotNull()).collect()
+    return writer.reports([row for (report,) in found for row in unpacked(report)], parts, pipeline)
 
 
 def require_way(writer: TaskWriter, where: str, *, is_their_own: bool) -> None:

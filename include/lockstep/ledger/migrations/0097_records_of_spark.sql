@@ -1,2 +1,2 @@
--- Spark's own count of what a transform was given. Null: there was none, or Spark did not say.
+-- Spark's own count of an attempt's records. Null: Spark did not say, or an older version has read.
 alter table spark_run add column records bigint check (records >= 0);
