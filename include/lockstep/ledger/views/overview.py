@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockstep.core.planning.routes import Way
 from lockstep.ledger.queries import queries
 from lockstep.ledger.rows import every, maybe, one
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from psycopg2.extensions import cursor
 
 Q = queries("lockstep.ledger.views", "overview")
 RECENT = 40  # batches
-COUNTING_PATIENCE = 4.0  # seconds, half of what a scrape may take
 
 
 def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
@@ -28,18 +26,15 @@ def pipelines(cur: cursor, names: Collection[str]) -> list[Any]:
     return every(cur)
 
 
-def offsets_by_engine(cur: cursor, names: Collection[str]) -> dict[str, dict[str, int]]:
-    """Returns how many offsets each pipeline has committed by `spark`, by `process`, and by an `unknown` engine.
+def offsets_by_engine(cur: cursor, behind: Mapping[str, int], open_batches: Collection[int], most: int) -> list[Any]:
+    """Returns `pipeline, open_batch, engine, offsets, newest`: what batches have committed, by engine.
 
-    Replays count again. `unknown` is only there for attempts that older code than migration 0039 has opened. Raises the
-    driver's error if it takes longer than `COUNTING_PATIENCE`.
+    They are `most` batches of each pipeline after the one that it is `behind`, and these open ones. `open_batch` is None
+    for all that are closed. `newest` is the highest new batch of a row.
     """
-    cur.execute(Q["patience"], {"milliseconds": str(int(COUNTING_PATIENCE * 1000))})
-    cur.execute(Q["offsets_by_engine"], {"names": list(names)})
-    found: dict[str, dict[str, int]] = {name: dict.fromkeys(Way, 0) for name in names}
-    for row in every(cur):
-        found[row.pipeline][row.engine] = row.offsets
-    return found
+    given = {"names": list(behind), "behind": list(behind.values()), "open": list(open_batches), "most": most}
+    cur.execute(Q["offsets_by_engine"], given)
+    return every(cur)
 
 
 def recent(cur: cursor, names: Collection[str]) -> dict[str, list[Any]]:

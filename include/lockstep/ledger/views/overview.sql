@@ -48,18 +48,25 @@ left join (
     where o.pipeline = any(%(names)s::text[]) group by o.pipeline) fed on fed.pipeline = n.name
 order by n.name
 
--- name: patience
--- A scrape must answer, however long the history is.
-select set_config('statement_timeout', %(milliseconds)s, true)
-
 -- name: offsets_by_engine
--- How many offsets each pipeline has committed, by the engine that read them. Replays count again, as they are read again.
--- Attempts before migration 0039 have no route. `tasks` was a route of Spark's until `spark` meant all of them.
-select b.pipeline, sum(upper(r.offsets) - lower(r.offsets))::bigint as offsets,
-    coalesce(case a.route ->> 'way' when 'tasks' then 'spark' else a.route ->> 'way' end, 'unknown') as engine
-from lockstep.batch b join lockstep.commit m using (batch_id) join lockstep.batch_range r using (batch_id, stream_id)
-join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
-where b.pipeline = any(%(names)s::text[]) group by b.pipeline, engine
+-- The offsets that each pipeline's next batches after `behind` have committed, and those of `open`, by the engine that read
+-- them. An open batch has rows of its own, as it may commit more. Replays count again, as they are read again. Attempts
+-- before migration 0039 have no route. `tasks` was a route of Spark's until `spark` meant all of them.
+with piece as (
+    select n.name as pipeline, b.batch_id, b.state, true as is_new
+    from unnest(%(names)s::text[], %(behind)s::bigint[]) n (name, behind)
+    cross join lateral (
+        select b.batch_id, b.state from lockstep.batch b where b.pipeline = n.name and b.batch_id > n.behind
+        order by b.batch_id limit %(most)s) b
+    union all
+    select b.pipeline, b.batch_id, b.state, false from lockstep.batch b where b.batch_id = any(%(open)s::bigint[]))
+select p.pipeline, case when p.state = 'planned' then p.batch_id end as open_batch,
+    coalesce(case a.route ->> 'way' when 'tasks' then 'spark' else a.route ->> 'way' end, 'unknown') as engine,
+    coalesce(sum(upper(r.offsets) - lower(r.offsets)), 0)::bigint as offsets,
+    max(p.batch_id) filter (where p.is_new) as newest
+from piece p left join lockstep.commit m using (batch_id) left join lockstep.batch_range r using (batch_id, stream_id)
+left join lockstep.attempt a on a.batch_id = m.batch_id and a.token = m.token
+group by 1, 2, 3
 
 -- name: is_recorded
 -- Whether a pipeline of this name was ever planned or decided about.

@@ -17,6 +17,7 @@ from lockstep.core.lake.iceberg import lake_places
 from lockstep.ledger.lake.told import newest_moves
 from lockstep.ledger.migrate import require_migrated
 from lockstep.ledger.views import overview
+from lockstep.steps.inspect.offset_counts import OffsetCounts
 from lockstep.steps.inspect.status import known_of, status
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Scraper:
         self._round: _Round | None = None
         self._dags: Mapping[str, bool | None] = {}
         self._errors: dict[str, Document] = {}
+        self._offsets = OffsetCounts()
 
     def scrape(self) -> Document:
         """Returns, within the patience, `up` of each system, its last error, and each pipeline with its health.
@@ -138,9 +140,9 @@ class Scraper:
             current.systems[LEDGER] = error
 
     def _count(self, current: _Round) -> None:
-        """Counts offsets over a connection of its own. A history that takes too long to count leaves the rest as it is."""
+        """Counts offsets over a connection of its own. A ledger that went away meanwhile is known by the other looks."""
         with suppress(Exception), closing(self._sources.ledger()) as conn, transaction(conn, READER) as cur:
-            current.offsets = overview.offsets_by_engine(cur, list(current.dags))
+            current.offsets = self._offsets.count(cur, list(current.dags), self._patience / 2)
 
     def _ask_broker(self, current: _Round, asked: list[SurveyedBroker]) -> None:
         try:
