@@ -6,6 +6,9 @@ A bad record costs its neighbours little.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import permutations
 
 import pyarrow as pa
 import pytest
@@ -29,19 +32,55 @@ def taken(records: list[bytes | None]) -> list[int]:
     return places.tolist()
 
 
+@pytest.mark.parametrize("format_", [Json("id string", registry=True), Avro("id string")])
+def test_what_does_not_begin_with_its_json_is_not_decoded_by_columns(format_):
+    assert columnar(Pipeline("p", "t", format_, Append("public.p"))) is None
+    assert columnar(PIPELINE) is not None
+
+
 @pytest.mark.parametrize(
-    ("format_", "more"),
+    ("format_", "value", "expected"),
     [
-        (Json("id string", strict=True), {}),
-        (Json("id string", rest="others"), {}),
-        (Json("id string, raw binary"), {}),
-        (Json("id string, amount decimal(38,18)"), {}),
-        (Avro("id string"), {}),
+        (Json("id string", strict=True), b'{"id":"a"}', {"id": "a"}),
+        (
+            Json("id string", rest="others"),
+            b'{"id":"a","x":1.50,"y":[1, 2]}',
+            {"id": "a", "others": '{"x":1.50,"y":[1, 2]}'},
+        ),
+        (
+            Json("id string", rest="others"),
+            b'{"y": [1, 2], "id": "a", "x" :1.50}',
+            {"id": "a", "others": '{"y":[1, 2],"x":1.50}'},
+        ),
+        (Json("id string, raw binary"), b'{"id":"a","raw":"AP8="}', {"id": "a", "raw": b"\x00\xff"}),
+        (Json("x decimal(38,18)"), b'{"x":1.000000000000000001}', {"x": Decimal("1.000000000000000001")}),
+        (Json("at timestamp"), b'{"at":"2026-05-01T12:00:00"}', {"at": datetime(2026, 5, 1, 12, tzinfo=UTC)}),
+        (Json("at timestamp"), b'{"at":"2026-05-01"}', {"at": datetime(2026, 5, 1, tzinfo=UTC)}),
+        (Json("context string"), b'{"context":{"a" : "b c"}}', {"context": '{"a":"b c"}'}),
     ],
 )
-def test_what_arrow_cannot_give_exactly_is_not_decoded_by_columns(format_, more):
-    assert columnar(Pipeline("p", "t", format_, Append("public.p"), **more)) is None
-    assert columnar(PIPELINE) is not None
+def test_what_arrow_cannot_give_is_read_field_by_field(format_, value, expected):
+    places, columns = columnar(Pipeline("p", "t", format_, Append("public.p")))(pa.array([value] * 3, pa.binary()))
+    assert places.tolist() == [0, 1, 2]
+    assert columns.to_pylist() == [expected] * 3
+
+
+def test_a_field_that_is_bad_leaves_its_record_alone():
+    wide = columnar(Pipeline("p", "t", Json("raw binary, at timestamp"), Append("public.p")))
+    good, bad, odd = b'{"raw":"AA==","at":"2026-05-01T12:00:00Z"}', b'{"raw":"A"}', b'{"at":"2026-02-30T12:00:00Z"}'
+    places, _ = wide(pa.array([good, bad, good, odd, good], pa.binary()))
+    assert places.tolist() == [0, 2, 4]
+
+
+def test_the_order_of_fields_is_learned_and_records_of_any_order_are_gathered():
+    pipeline = Pipeline("p", "t", Json("id string", rest="others"), Append("public.p"))
+    orders = [*permutations("abcd")] * 10
+    records = [b'{"id":"x",%b}' % b",".join(b'"%b":1' % name.encode() for name in order) for order in orders]
+    places, columns = columnar(pipeline)(pa.array(records, pa.binary()))
+    assert len(places) == len(records)
+    assert [list(json.loads(text)) for text in columns.column("others").to_pylist()] == [
+        list(order) for order in orders
+    ]
 
 
 def test_all_of_many_good_records_are_taken_in_their_order():
@@ -101,3 +140,14 @@ def test_a_record_without_the_targets_key_is_left_to_the_judge():
     keyed = columnar(Pipeline("p", "t", Json("id string, n int", key="id"), Upsert("public.p", key=("id",))))
     places, _ = keyed(pa.array([b'{"id":"a"}', b'{"n":1}', b'{"id":null}', b'{"id":""}'], pa.binary()))
     assert places.tolist() == [0, 3]
+
+
+def test_a_key_that_is_read_by_itself_is_needed_all_the_same():
+    keyed = columnar(Pipeline("p", "t", Json("id string, n int", key="id"), Upsert("public.p", key=("id",))))
+    places, _ = keyed(pa.array([b'{"id":{"a":1}}', b'{"n":1}', b'{"id":null}', b'{"id":5}'], pa.binary()))
+    assert places.tolist() == [0, 3]
+    timed = Pipeline("p", "t", Json("id string, at timestamp", key="id"), Upsert("public.p", key=("id", "at")))
+    places, _ = columnar(timed)(
+        pa.array([b'{"id":"a","at":"2026-05-01"}', b'{"id":"a"}', b'{"at":"2026-05-01"}'], pa.binary())
+    )
+    assert places.tolist() == [0]

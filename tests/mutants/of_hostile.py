@@ -29,6 +29,7 @@ GOES_BACK, STAYS = (f"{each}\n        else:\n            " for each in ("self._g
 LONG_KEYS = "tests/ledger/test_long_keys.py::"
 REFUSED = "tests/ledger/test_refused_records.py::test_the_first_record_that_a_target_refuses_is_named_by_its_offset"
 LARGE = "tests/spark/test_too_large.py::"
+BY_COLUMNS = "tests/formats/test_json_readers.py::test_each_definition_has_the_judges_rows_by_columns"
 BAD_JSON = "tests/formats/test_json_judge.py::test_a_bad_record_is_rejected_with_its_reason"
 LISTS, OBJECTS = ((b'{"z":' + deep * 40)[:40] for deep in (b"[", b'{"a":'))  # as far as an id shows a record
 TOO_DEEP = (f"{LISTS!r}0", f"{LISTS!r}1", f"{OBJECTS!r}")
@@ -237,6 +238,27 @@ MUTANTS = [
         "how deep a record may be would hang on who calls the parser",
         tuple(f"{BAD_JSON}[{case}]" for case in TOO_DEEP),
         Edit("formats/json/judge.py", "and _depth(text) > MOST_DEPTH", "and False"),
+        long=True,
+    ),
+    one(
+        "other fields are gathered of records that may have more of them",
+        "rest would lose a field that occurs twice, and a name as it was written",
+        (f"{BY_COLUMNS}[odd-rest]",),
+        Edit("formats/json/rest.py", "return again == record or ", "return True or "),
+        long=True,
+    ),
+    one(
+        "a strict schema is not asked by columns",
+        "records with other fields would be rows",
+        (f"{BY_COLUMNS}[odd-strict]",),
+        Edit("formats/json/apart.py", "            require(record)\n", ""),
+        long=True,
+    ),
+    one(
+        "a field that is read by itself may be null where its target needs it",
+        "the key's constraint would stop the batch, and name no record",
+        ("tests/formats/test_json_columns.py::test_a_key_that_is_read_by_itself_is_needed_all_the_same",),
+        Edit("formats/json/columns.py", "all(row[place] is not None for place in needed)", "True"),
         long=True,
     ),
     one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from base64 import b64encode
 from datetime import UTC, date, datetime
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from lockstep.core.pipeline.columns import Column
 
+ODD_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 BITS = {"smallint": 16, "int": 32, "bigint": 64}
 PLAIN = {
     "string": pa.string(),
@@ -84,7 +86,7 @@ def storable(text: str) -> str:
 
     Such a text holds `\u0000` or half a surrogate pair.
     """
-    if "\\u" in text:
+    if ODD_ESCAPE.search(text):
         try:
             plain = json.dumps(json.loads(text, parse_float=str, parse_int=str), ensure_ascii=False)
         except RecursionError:

@@ -65,14 +65,16 @@ def plain_places(values: pa.Array) -> Places:
 
 
 def exact(array: pa.Array, column: Column) -> tuple[pa.Array, Flags | None]:
-    """Converts Arrow's values to the column's type. Flags those that the judge would, or might, read differently.
-
-    Raises `pa.ArrowInvalid` for a value that only looks right, such as the 30th of February.
-    """
+    """Converts Arrow's values to the column's type. Flags those that the judge would, or might, read differently."""
     if column.type in MOMENTS:
         pattern, first, last = MOMENTS[column.type]
         is_moment = pc.match_substring_regex(array, pattern)
-        moments = pc.if_else(is_moment, array, None).cast(arrow_type(column))
+        try:
+            moments = pc.if_else(is_moment, array, None).cast(arrow_type(column))
+        except (
+            pa.ArrowInvalid
+        ):  # a text that only looks right, such as the 30th of February: which one, the judge finds out
+            return pa.nulls(len(array), arrow_type(column)), np.ones(len(array), np.bool_)
         within = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
         return moments, _no(pc.if_else(is_moment, within, is_moment))
     if column.type.startswith("decimal"):
@@ -95,11 +97,10 @@ def _no(answers: pa.Array) -> Flags | None:
 
 def _texts(values: pa.Array, places: Places) -> Places:
     """Returns the places whose values are UTF-8."""
-    chosen = values.take(pa.array(places)) if len(places) < len(values) else values
     try:
-        chosen.cast(pa.string())
+        values.cast(pa.string())
     except pa.ArrowInvalid:
-        return places[[is_utf8_bytes(value) for value in chosen.to_pylist()]]
+        return places[[is_utf8_bytes(value) for value in values.take(pa.array(places)).to_pylist()]]
     return places
 
 

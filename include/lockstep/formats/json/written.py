@@ -9,6 +9,7 @@ import re
 from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from lockstep.core.pipeline.columns import NUL, NUL_REASON
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 WHOLE_NUMBER = re.compile(r"-?\d{1,20}\Z", re.ASCII)
 WRITTEN_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\Z", re.ASCII)
 TEXT_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\s+', re.DOTALL)
+SPACE = frozenset(" \t\r\n")
 TRUTHS = {"true": True, "false": False}
 HALF_PAIR = "holds half a surrogate pair, which is no text"
 
@@ -97,12 +99,18 @@ def written_text(value: Any) -> str:
         return "true" if value else "false"
     if not isinstance(value, str):
         raise TypeError
-    text = TEXT_OR_SPACE.sub(_compact, value) if isinstance(value, Literal) and value[0] in "[{" else str(value)
+    text = _compacted(value) if isinstance(value, Literal) and value[0] in "[{" else str(value)
     if NUL in text:
         raise ValueError(NUL_REASON)
     if not is_utf8(text):
         raise ValueError(HALF_PAIR)
     return text
+
+
+def _compacted(value: Literal) -> str:
+    if "\\" in value:
+        return TEXT_OR_SPACE.sub(_compact, value)
+    return str(value) if SPACE.isdisjoint(value) else msgspec.json.format(str(value), indent=-1)
 
 
 def _compact(found: re.Match[str]) -> str:
