@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lockstep.core.records import READ_COLUMNS
+from lockstep.formats.values import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -15,11 +16,4 @@ if TYPE_CHECKING:
 
     Read = Callable[[Sequence[StreamRange]], Iterable[pa.RecordBatch]]
 
-ARROW_TYPES = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
-RAW_SCHEMA = pa.schema([(name, ARROW_TYPES[type_]) for name, type_ in READ_COLUMNS])
+RAW_SCHEMA = pa.schema([(name, PLAIN[type_]) for name, type_ in READ_COLUMNS])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.records import BYTES_COLUMNS
 from lockstep.deadline import Deadline
 from lockstep.formats.judges import judge_of
-from lockstep.formats.rows import RecordOutcome, require_accepted, shortened_reason
+from lockstep.formats.rows import RecordOutcome, refused, shortened_reason
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ class ByColumns(Protocol):
 
     def __call__(self, values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
         """Returns the places of the decoded values, in order, and their columns."""
+
+
+class Judged(NamedTuple):
+    """The marks and columns of a batch's records, and by their places why some must not be committed over."""
+
+    columns: dict[str, pa.Array]
+    refusals: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +72,14 @@ class RecordDecoder:
 
     def begun(self, each: Each = iter) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Returns a function that decodes one batch after another. `each` hears of the judged records as progress."""
-        judging = self._judging(each)
-        envelope = self._envelope()
+        decode = self.judged(judge_of(self.pipeline, self.source, self.registry), each)
 
         def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-            places, columns = np.array([], np.int64), None
-            if judging.by_columns:
-                places, columns = judging.by_columns(_decodable(batch))
-            is_left = np.ones(batch.num_rows, np.bool_)
-            is_left[places] = False
-            rest = np.flatnonzero(is_left)
-            outcomes = judging.outcomes(batch, rest)
-            if any(outcome.refusal for outcome in outcomes):
-                some, named = batch.take(pa.array(rest)), not isinstance(self.pipeline.topic, str)
-                require_accepted(some, outcomes, names_topic=named)
-            found = self._joined(places, columns, rest, outcomes)
-            if envelope is not None:
-                found = envelope.added(batch, found)
+            found, refusals = decode(batch)
+            if refusals:
+                raise refused(
+                    batch, *next(iter(refusals.items())), names_topic=not isinstance(self.pipeline.topic, str)
+                )
             arrays = {name: batch.column(name) for name in batch.schema.names if name not in UNREPEATED}
             if not self.keeps_bytes:
                 arrays |= {name: _of_rejects(arrays[name], found["_reason"]) for name in BYTES_COLUMNS}
@@ -89,11 +87,33 @@ class RecordDecoder:
 
         return decoded
 
-    def _judging(self, each: Each) -> _Judging:
+    def judged(self, judge: Judge, each: Each = iter) -> Callable[[pa.RecordBatch], Judged]:
+        """Returns a function from one batch after another to marks and columns. This judge takes the records one by one."""
+        judging = self._judging(judge, each)
+        envelope = self._envelope()
+
+        def of_batch(batch: pa.RecordBatch) -> Judged:
+            places, columns = np.array([], np.int64), None
+            if judging.by_columns and batch.num_rows:
+                places, columns = judging.by_columns(_decodable(batch))
+            is_left = np.ones(batch.num_rows, np.bool_)
+            is_left[places] = False
+            rest = np.flatnonzero(is_left)
+            outcomes = judging.outcomes(batch, rest)
+            refusals = {
+                place: outcome.refusal
+                for place, outcome in zip(rest.tolist(), outcomes, strict=True)
+                if outcome.refusal
+            }
+            found = self._joined(places, columns, rest, outcomes)
+            return Judged(found if envelope is None else envelope.added(batch, found), refusals)
+
+        return of_batch
+
+    def _judging(self, judge: Judge, each: Each) -> _Judging:
         pipeline, format_ = self.pipeline, self.pipeline.format
         names = {column.name for column in format_.columns}
         needed = tuple(name for name in needed_columns(pipeline.targets, pipeline.event_time) if name in names)
-        judge = judge_of(pipeline, self.source, self.registry)
         by_columns, pass_over = self._by_columns(judge, frozenset(needed))
         return _Judging(judge, needed, pipeline.record_limits, by_columns, pass_over, each)
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
-from lockstep.core.formats.registered import EVERY, Avro, Protobuf, require_registry
+from lockstep.core.formats.registered import Avro, Protobuf, require_registry
 from lockstep.core.pipeline.formats import Custom, Json, Raw
 from lockstep.formats.json.judge import JsonJudge, tombstone
-from lockstep.formats.rows import RecordOutcome, Unsure
+from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
     from lockstep.core.pipeline.definition import Pipeline
-    from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.registry import Registry
 
 Judge = Callable[[bytes | None, bytes | None, str | None], RecordOutcome]
@@ -48,31 +46,6 @@ def judge_of(pipeline: Pipeline, source: str | None, registry: Registry | None) 
             if format_.wire is not None:
                 registry = require_registry(pipeline, format_.wire, registry)
             return change_decoder(pipeline, format_, registry)
-
-
-def judge_again(folder: PipelineFolder, registry: Registry | None) -> Judge:
-    """Returns the function that decodes a record for a comparison with its row.
-
-    Raises `Unsure` where the pipeline's own code fails, and marks values that a change record does not have.
-    """
-    pipeline = folder.pipeline
-    # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
-    limits = replace(pipeline.record_limits, schemas=EVERY)
-    judge = judge_of(replace(pipeline, record_limits=limits), folder.decode, registry)
-    if isinstance(pipeline.format, Debezium):
-        from lockstep.formats.debezium.reread import reread
-
-        return reread(judge)
-    if not isinstance(pipeline.format, Custom):
-        return judge
-
-    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-        try:
-            return judge(key, value, headers)
-        except Exception:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
-            raise Unsure from None
-
-    return judged
 
 
 def require_judge(pipeline: Pipeline, source: str | None, registry: Registry | None) -> None:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     Headers = list[tuple[str, bytes | None]]
 
 REASON_LENGTH = 500
-UNSURE = object()  # a value that the record does not have, and that is compared with nothing
-
-
-class Unsure(Exception):  # noqa: N818 - it is an answer, not a fault
-    """The record cannot be decoded again, so that no column of it is compared."""
 
 
 class RecordOutcome(NamedTuple):
@@ -36,17 +31,15 @@ class RecordOutcome(NamedTuple):
     refusal: str | None = None
 
 
-def require_accepted(batch: pa.RecordBatch, outcomes: Sequence[RecordOutcome], *, names_topic: bool = True) -> None:
-    """Raises `BadData`, with partition and offset, for the first record that must not be committed over."""
-    for place, outcome in enumerate(outcomes):
-        if outcome.refusal is not None:
-            topic, partition, offset = (batch.column(n)[place].as_py() for n in ("_topic", "_partition", "_offset"))
-            pipeline = outcome.refusal.partition(":")[0]
-            where, option = (f"topic {topic} ", f" --topic {topic}") if topic and names_topic else ("", "")
-            raise BadData(
-                f"{outcome.refusal}: {where}partition {partition} offset {offset}",
-                next_command=f"lockstep skip {pipeline}{option} --to {partition}:{offset + 1} --reason ...",
-            )
+def refused(batch: pa.RecordBatch, place: int, refusal: str, *, names_topic: bool = True) -> BadData:
+    """Returns the error for a record that must not be committed over. It names partition and offset."""
+    topic, partition, offset = (batch.column(n)[place].as_py() for n in ("_topic", "_partition", "_offset"))
+    pipeline = refusal.partition(":")[0]
+    where, option = (f"topic {topic} ", f" --topic {topic}") if topic and names_topic else ("", "")
+    return BadData(
+        f"{refusal}: {where}partition {partition} offset {offset}",
+        next_command=f"lockstep skip {pipeline}{option} --to {partition}:{offset + 1} --reason ...",
+    )
 
 
 def headers_json(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:

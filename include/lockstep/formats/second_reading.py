@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lockstep.core.pipeline.columns import NUL
-from lockstep.core.pipeline.formats import registered_of
-from lockstep.core.pipeline.targets import needed_columns
-from lockstep.core.records import LAST_STAMP
-from lockstep.formats.envelope import headers_text, storable_text
-from lockstep.formats.json.columns import JsonColumns, columnar
-from lockstep.formats.judges import Judge, judge_again
-from lockstep.formats.rows import UNSURE, RecordOutcome, Unsure, headers_json
-from lockstep.formats.values import arrow_type
+from lockstep.core.formats.registered import EVERY
+from lockstep.core.pipeline.formats import Custom, registered_of
+from lockstep.core.records import LAST_STAMP, UNAVAILABLE
+from lockstep.formats.judged import RecordDecoder
+from lockstep.formats.judges import Judge, judge_of
+from lockstep.formats.rows import RecordOutcome, headers_json
+from lockstep.formats.values import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockstep.core.pipeline.columns import Column
     from lockstep.core.pipeline.folder import PipelineFolder
     from lockstep.core.registry import Registry
-
 
 ROW, DELETED, REJECTED, FILTERED, UNKNOWN = "row", "deleted", "reject", "filtered", "unknown"
 REREAD_COLUMNS = (("_offset", "bigint"), ("Became", "text"), ("Unsure", "text"))
@@ -62,114 +59,67 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
     return None
 
 
-@dataclass(slots=True)
 class SecondReading:
-    """The second decoder of records.
+    """The second decoder of records, which is the first one again.
 
     Names a column as unsure whose value a record does not have. Such a column is never compared.
     """
 
-    folder: PipelineFolder
-    registry: Registry | None = None
-    columns: tuple[Column, ...] = field(init=False)
-    _by_columns: JsonColumns | None = field(init=False)
-    _judge: Judge = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.columns = self.folder.pipeline.columns
-        self._by_columns = None if self.folder.pipeline.envelope else columnar(self.folder.pipeline)
-        self._judge = judge_again(self.folder, self.registry)
+    def __init__(self, folder: PipelineFolder, registry: Registry | None = None) -> None:
+        pipeline = folder.pipeline
+        self.columns = pipeline.columns
+        # It reads what many tasks have read, so it may meet as many unknown ids as all of them.
+        limits = replace(pipeline.record_limits, schemas=EVERY)
+        pipeline = replace(pipeline, record_limits=limits)
+        judge = judge_of(pipeline, folder.decode, registry)
+        if isinstance(pipeline.format, Custom):
+            judge = _unfailing(judge)
+        self._decode = RecordDecoder(pipeline, folder.decode, registry, keeps_bytes=False).judged(judge)
 
     def __call__(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
         """Returns one row per record: `_offset`, `Became`, `Unsure` (`,a,b,`, or null) and the pipeline's columns."""
-        left, parts = records, []
-        if self._by_columns is not None and records:
-            places, columns = self._by_columns(pa.array([record.value for record in records], pa.binary()))
-            marks = {
-                "_offset": pa.array([records[place].offset for place in places], pa.int64()),
-                "Became": pa.array([ROW] * len(places), pa.string()),
-                "Unsure": pa.nulls(len(places), pa.string()),
-            }
-            arrays = marks | dict(zip(columns.schema.names, columns.columns, strict=True))
-            parts.append(pa.RecordBatch.from_pydict(arrays, schema=self._schema))
-            left = [records[place] for place in np.setdiff1d(np.arange(len(records)), places)]
-        if left or not parts:
-            parts.append(self._alone(left))
-        return pa.concat_batches(parts)
-
-    @property
-    def _schema(self) -> pa.Schema:
-        marks = [("_offset", pa.int64()), ("Became", pa.string()), ("Unsure", pa.string())]
-        return pa.schema([*marks, *((column.name, arrow_type(column)) for column in self.columns)])
-
-    def _alone(self, records: Sequence[RereadRecord]) -> pa.RecordBatch:
-        judged = [self._judged(record) for record in records]
-        arrays: dict[str, Any] = {
-            "_offset": pa.array([record.offset for record in records], pa.int64()),
-            "Became": pa.array([became for became, _, _ in judged], pa.string()),
-            "Unsure": pa.array([f",{','.join(unsure)}," if unsure else None for _, _, unsure in judged], pa.string()),
-        }
-        for column in self.columns:
-            arrays[column.name] = pa.array([values.get(column.name) for _, values, _ in judged], arrow_type(column))
-        return pa.RecordBatch.from_pydict(arrays, schema=self._schema)
-
-    def _judged(self, record: RereadRecord) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        names = tuple(column.name for column in self.columns)
-        if record.withheld:
-            return REJECTED, {}, ()
-        try:
-            outcome = self._judge(record.key, record.value, headers_json(record.headers))
-            if not (outcome.reason or outcome.filtered or outcome.deleted):
-                outcome = self._finished(record, outcome)
-        except Unsure:
-            return UNKNOWN, {}, names
-        if outcome.refusal is not None:
-            return UNKNOWN, {}, names
-        if outcome.reason is not None:
-            return REJECTED, {}, ()
-        if outcome.filtered:
-            return FILTERED, {}, ()
-        unsure = tuple(name for name in names if outcome.values.get(name) is UNSURE)
-        values = {name: value for name, value in outcome.values.items() if value is not UNSURE}
-        became = DELETED if outcome.deleted else UNKNOWN if unsure else ROW
-        return became, values, unsure
-
-    def _finished(self, record: RereadRecord, outcome: RecordOutcome) -> RecordOutcome:
-        """Adds the envelope's columns. A record without a column that its target needs is a reject."""
-        values = outcome.values | self._envelope(record)
-        declared = {column.name for column in self.columns}
-        pipeline = self.folder.pipeline
-        for name in needed_columns(pipeline.targets, pipeline.event_time):
-            if name in declared and values.get(name) is None:
-                return RecordOutcome(reason=f"column {name}: null, and the target's key or order needs it")
-        return RecordOutcome(values, reason=self._misfit(record))
-
-    def _misfit(self, record: RereadRecord) -> str | None:
-        """Says why the envelope rejects the record, or returns None."""
-        envelope = self.folder.pipeline.envelope
-        if envelope is None:
-            return None
-        if envelope.headers is not None and any(NUL in name for name, _ in record.headers or ()):
-            return "a header's name holds NUL"
-        column = envelope.key_column
-        is_text = column is not None and column.type == "string"
-        return (
-            "the key is no text" if is_text and record.key is not None and storable_text(record.key) is None else None
+        raw = _raw_batch(records)
+        found, refusals = self._decode(raw)
+        marks = found.get(UNAVAILABLE, pa.nulls(len(records), pa.string()))
+        unsure = pc.binary_join_element_wise("", marks, "", ",")
+        tests = [pc.is_valid(found["_reason"]), found["_filtered"], found["_deleted"], pc.is_valid(unsure)]
+        became = pc.case_when(
+            pc.make_struct(*tests), *(pa.scalar(word) for word in (REJECTED, FILTERED, DELETED, UNKNOWN, ROW))
         )
+        if refusals:
+            is_refused = pa.array([place in refusals for place in range(len(records))])
+            names = ",".join(column.name for column in self.columns)
+            became, unsure = pc.if_else(is_refused, UNKNOWN, became), pc.if_else(is_refused, f",{names},", unsure)
+        columns = {column.name: found[column.name] for column in self.columns}
+        head = {"_offset": raw.column("_offset"), "Became": became, "Unsure": unsure}
+        return pa.RecordBatch.from_pydict(head | columns)
 
-    def _envelope(self, record: RereadRecord) -> dict[str, Any]:
-        envelope = self.folder.pipeline.envelope
-        if envelope is None:
-            return {}
-        stamp = EPOCH + timedelta(milliseconds=min(record.stamp, LAST_STAMP)) if record.stamp >= 0 else None
-        values: dict[str | None, Any] = {
-            envelope.timestamp: stamp,
-            envelope.headers: headers_text(record.headers),
-            envelope.partition: record.partition,
-            envelope.offset: record.offset,
-            envelope.topic: record.topic,
+
+def _raw_batch(records: Sequence[RereadRecord]) -> pa.RecordBatch:
+    """Returns the records as the decoder gets them. A withheld one is of a size below zero, which makes it a reject."""
+    stamps = np.array([record.stamp for record in records], np.int64)
+    moments = np.minimum(stamps, LAST_STAMP) * 1_000
+    return pa.RecordBatch.from_pydict(
+        {
+            "_topic": pa.array([record.topic for record in records], pa.string()),
+            "_partition": pa.array([record.partition for record in records], pa.int32()),
+            "_offset": pa.array([record.offset for record in records], pa.int64()),
+            "_timestamp": pa.array(moments, PLAIN["timestamp"], mask=stamps < 0),
+            "_key": pa.array([record.key for record in records], pa.binary()),
+            "_value": pa.array([record.value for record in records], pa.binary()),
+            "_headers": pa.array([headers_json(record.headers) for record in records], pa.string()),
+            "_bytes": pa.array([-1 if record.withheld else 0 for record in records], pa.int64()),
         }
-        if (column := envelope.key_column) is not None:
-            is_text = record.key is not None and column.type == "string"
-            values[column.name] = storable_text(record.key) if is_text else record.key
-        return {name: value for name, value in values.items() if name is not None}
+    )
+
+
+def _unfailing(judge: Judge) -> Judge:
+    """Returns the judge that refuses what the pipeline's own code fails for, so that no column of it is compared."""
+
+    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
+        try:
+            return judge(key, value, headers)
+        except Exception as error:  # noqa: BLE001 - whatever the pipeline's own code raises ends its task
+            return RecordOutcome(refusal=type(error).__name__)
+
+    return judged
