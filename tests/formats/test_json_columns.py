@@ -65,6 +65,11 @@ def test_what_arrow_cannot_give_is_read_field_by_field(format_, value, expected)
     assert columns.to_pylist() == [expected] * 3
 
 
+def test_a_text_of_what_is_not_a_number_is_a_text():
+    records = [b'{"id":"Information","n":1}', b'{"id":"NaN","n":2,"z":["Inf"]}']
+    assert taken(records) == [0, 1]
+
+
 def test_a_field_that_is_bad_leaves_its_record_alone():
     wide = columnar(Pipeline("p", "t", Json("raw binary, at timestamp"), Append("public.p")))
     good, bad, odd = b'{"raw":"AA==","at":"2026-05-01T12:00:00Z"}', b'{"raw":"A"}', b'{"at":"2026-02-30T12:00:00Z"}'
@@ -115,7 +120,18 @@ def test_what_is_no_record_is_not_written_anew(bad):
 
 
 @pytest.mark.parametrize(
-    "odd", [b"", None, b' {"n":1}', b'{"n":\n1}', b'{"z":"NaN"}', b"\xff{}", b'{"id":"\xff"}', b'{"amount":1e11}']
+    "odd",
+    [
+        b"",
+        None,
+        b' {"n":1}',
+        b'{"n":\n1}',
+        b'{"z":NaN}',
+        b'{"z":[-Infinity]}',
+        b"\xff{}",
+        b'{"id":"\xff"}',
+        b'{"amount":1e11}',
+    ],
 )
 def test_a_record_that_is_seen_to_be_odd_costs_nobody_else_anything(odd):
     assert taken([record(0), odd, record(2)]) == [0, 2]

@@ -57,6 +57,10 @@ ODD_FIELDS = [
     *(b'{"at":null,"n":%b}' % n for n in (b'"1"', b"1.0", b"{}", b"null")),
     b'{"n":1, "z": {"a": "b, c: d", "e" : [ ]}, "id": "x"}',
     b'{"others":1,"id":"a"}',
+    *(
+        b'{"id":"a","n":1,"z":%b}' % odd
+        for odd in (b"NaN", b'"NaN"', b'["Inf",1]', b"[Inf]", b"-Infinity", b'"Info, Inf"', b"[1,NaN]")
+    ),
 ]
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 VALUES = st.recursive(
@@ -158,7 +162,7 @@ def test_records_as_a_schema_means_them_are_taken():
     places, _ = take(pa.array([records[place] for place in sound], pa.binary()))
 
     assert len(sound) > 450
-    assert len(places) >= 0.95 * len(sound)  # NaN within a text is looked at by the judge
+    assert len(places) >= 0.99 * len(sound)
 
 
 @pytest.mark.parametrize("pipeline", [PIPELINE, KEYED], ids=["append", "upsert"])

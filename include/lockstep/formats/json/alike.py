@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lockstep.core.pipeline.columns import digits
 from lockstep.core.text import is_utf8_bytes
+from lockstep.formats.json.apart import screen_of
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ MOMENTS = {
 }
 
 
+is_json = screen_of(())
+
+
 def parsed_type(column: Column) -> pa.DataType:
     """Returns the type by which Arrow's parser reads the column."""
     return pa.string() if column.type in MOMENTS else arrow_type(column)
@@ -61,6 +65,8 @@ def plain_places(values: pa.Array) -> Places:
     good[np.searchsorted(ends, _odd(data), "right")] = False
     if sizes.max() > LONG:
         good &= ~_extreme(data, ends)
+    for place in np.unique(np.searchsorted(ends, _not_numbers(data), "right")):
+        good[place] = good[place] and is_json(values[place].as_py())
     return _texts(values, np.flatnonzero(good))
 
 
@@ -105,13 +111,18 @@ def _texts(values: pa.Array, places: Places) -> Places:
 
 
 def _odd(data: Bytes) -> Places:
-    """Returns the places of control characters, of NaN and Infinity, and of escapes of NUL or of half a pair."""
+    """Returns the places of control characters, and of escapes of NUL or of half a pair."""
     controls = np.flatnonzero(data < FIRST_PLAIN)
     escapes = _found(data, b"\\u")
     digits_of = data[np.minimum(escapes[:, None] + np.arange(2, 6), len(data) - 1)]
     is_nul = (digits_of == ord("0")).all(axis=1)
     odd = escapes[is_nul | _halves(data, escapes, digits_of)]
-    return np.concatenate([controls, _found(data, b"NaN"), _found(data, b"Inf"), odd])
+    return np.concatenate([controls, odd])
+
+
+def _not_numbers(data: Bytes) -> Places:
+    """Returns the places of NaN and Infinity, which Arrow takes for numbers where they are not within a text."""
+    return np.concatenate([_found(data, b"NaN"), _found(data, b"Inf")])
 
 
 def _halves(data: Bytes, escapes: Places, digits_of: Bytes) -> Flags:

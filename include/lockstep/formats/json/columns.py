@@ -18,7 +18,7 @@ from pyarrow import json
 from lockstep.core.pipeline.columns import MAX_PRECISION, digits
 from lockstep.core.pipeline.definition import Json
 from lockstep.core.pipeline.targets import needed_columns
-from lockstep.formats.json.alike import exact, parsed_type, plain_places
+from lockstep.formats.json.alike import exact, is_json, parsed_type, plain_places
 from lockstep.formats.json.apart import field_reader, screen_of
 from lockstep.formats.values import arrow_type
 
@@ -107,7 +107,7 @@ class JsonColumns:
 
     def _suspects(self, record: bytes) -> tuple[Column, ...]:
         """Returns the columns for which a record has a value of another type, or none for what is not JSON at all."""
-        if not screen_of(())(record):
+        if not is_json(record):
             return ()
         return tuple(column for column in self.columns if not screen_of((column,))(record)) or self.columns
 
