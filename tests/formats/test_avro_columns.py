@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 
 from lockstep.core.errors import BadData, BadDefinition, Unreachable
 from lockstep.core.pipeline.definition import Append, Avro, Pipeline, RecordLimits, Upsert
+from lockstep.core.pipeline.targets import needed_columns
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro import readers
-from lockstep.formats.avro.columns import AvroColumns, avro_columns
+from lockstep.formats.avro.columns import AvroColumns
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.writers import Writers
+from lockstep.formats.judged import RecordDecoder
 from lockstep.formats.values import arrow_type
 from support.fakes.registry import a_record, a_registry
 from support.inputs.avro_fields import EDGES, FIELDS, OTHERS, spoiled
@@ -51,7 +53,8 @@ def both(columns: str, *schemas: Any, target=None, limits=None, **more: Any) -> 
     """Returns the decoder by columns and the one of single records, over the same schemas."""
     format_, known = Avro(columns, **more), Known(*schemas)
     pipeline = Pipeline("p", "t", format_, target or Append("public.p"), record_limits=limits or RecordLimits())
-    by_columns = AvroColumns(pipeline, format_, registry_of("http://nobody:1", {}, str))
+    needed = frozenset(needed_columns(pipeline.targets, pipeline.event_time))
+    by_columns = AvroColumns(pipeline, format_, registry_of("http://nobody:1", {}, str), needed)
     by_columns._writers = Writers(known, pipeline.record_limits)  # type: ignore[arg-type]  # noqa: SLF001
     return by_columns, Decoder(pipeline, format_, known)  # type: ignore[arg-type]
 
@@ -149,16 +152,16 @@ def test_what_the_registry_does_not_know_or_the_limits_forbid_is_left():
     with a_registry() as server:
         known = server.register("mine", PLAIN)
         other = server.register("theirs", a_record(("id", "string")))
-        pipeline = Pipeline("p", "t", Avro(COLUMNS, subject="mine"), Append("public.p"))
-        decode = avro_columns(pipeline, registry_of(server.url, {"max.retries": 0}, str))
-        assert decode is not None
+        format_ = Avro(COLUMNS, subject="mine")
+        pipeline = Pipeline("p", "t", format_, Append("public.p"))
+        decode = AvroColumns(pipeline, format_, registry_of(server.url, {"max.retries": 0}, str), frozenset())
         records = [record(1, known), record(1, 77), framed(b"\x02a", other), record(2, known)]
         assert decode(pa.array(records, pa.binary()))[0].tolist() == [0, 3]
         server.trouble = 500, b""
         with pytest.raises(Unreachable, match="does not answer for schema id 88"):
             decode(pa.array([record(1, 88)], pa.binary()))
     with pytest.raises(BadDefinition, match="LOCKSTEP_REGISTRY is not set"):
-        avro_columns(pipeline, None)
+        RecordDecoder(pipeline, None, None, keeps_bytes=False).begun()
 
 
 def test_a_schema_whose_records_may_be_past_a_limit_is_left():

@@ -13,6 +13,7 @@ from lockstep.core.pipeline.definition import Append, Avro, Pipeline, Upsert
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.schemas import Schemas
+from lockstep.formats.rows import RecordOutcome
 from support.fakes.registry import a_record, a_registry
 
 QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
@@ -121,9 +122,9 @@ def test_a_tombstones_key_is_plain_text_or_avro(registry):
     record = registry.register("t-key", a_record(("id", "string"), name="K"))
     other = registry.register("t-key", a_record(("nr", "string"), name="K"))
     decode = decoder(registry, key="id", target=Upsert("public.p", key=("id",)))
-    assert decode(b"\x00\x00\x00\x03\xe7x", None, None) == decode(b"o1", None, None), "an unknown id is no Avro"
-    assert decode(b"o1", None, None).deleted
-    assert decode(b"o1", None, None).values == {}
+    unknown = decode(b"\x00\x00\x00\x03\xe7x", None, None)
+    assert (unknown.deleted, unknown.reason) == (True, "tombstone: its key is not a string"), "an unknown id is no Avro"
+    assert decode(b"o1", None, None) == RecordOutcome({"id": "o1"}, deleted=True)
     assert decode(registry.encode(text, "o1"), None, None).values == {"id": "o1"}
     assert decode(registry.encode(record, {"id": "o1"}), None, None).values == {"id": "o1"}
     assert "has no field id" in decode(registry.encode(other, {"nr": "o1"}), None, None).reason

@@ -74,7 +74,7 @@ MUTANTS = [
         "a schema of another subject",
         "its records are rejects",
         "test_what_the_registry_does_not_know_or_the_limits_forbid_is_left",
-        *("columns", "of_id(schema_id, self.format.subject)", "of_id(schema_id)"),
+        *("columns", "of_id(schema_id, self._subject)", "of_id(schema_id)"),
     ),
     other(
         "a schema that is past a limit by itself",
@@ -92,7 +92,7 @@ MUTANTS = [
         "an error that nobody foresaw",
         "one record would end each try of its batch",
         "test_an_error_that_nobody_foresaw_leaves_the_schemas_records",
-        *("columns", "except (ValueError, IndexError, ArithmeticError):", "except IndexError:"),
+        *("heads", "except (ValueError, IndexError, ArithmeticError):", "except IndexError:"),
     ),
     other(
         "the head of a record",

@@ -125,10 +125,11 @@ class RecordDecoder:
                 from lockstep.formats.json.columns import columnar  # noqa: PLC0415 - each is slow to import
 
                 return columnar(pipeline), None
-            case Avro():
-                from lockstep.formats.avro.columns import avro_columns  # noqa: PLC0415 - as above
+            case Avro(rest=None):
+                from lockstep.formats.avro.columns import AvroColumns  # noqa: PLC0415 - as above
 
-                return avro_columns(pipeline, self.registry), None
+                registry = require_registry(pipeline, format_, self.registry)
+                return AvroColumns(pipeline, format_, registry, needed), None
             case Protobuf():
                 from lockstep.formats.protobuf.columns import ProtobufColumns  # noqa: PLC0415 - as above
 

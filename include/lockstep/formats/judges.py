@@ -9,7 +9,7 @@ from lockstep.core.capture.debezium import Debezium
 from lockstep.core.errors import BadDefinition
 from lockstep.core.formats.registered import Avro, Protobuf, require_registry
 from lockstep.core.pipeline.formats import Custom, Json, Raw
-from lockstep.formats.json.judge import JsonJudge, tombstone
+from lockstep.formats.json.judge import JsonJudge
 from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
@@ -64,20 +64,10 @@ def require_judge(pipeline: Pipeline, source: str | None, registry: Registry | N
 
 
 def _registered(pipeline: Pipeline, format_: Avro | Protobuf, registry: Registry) -> Judge:
-    decoder: Judge
     if isinstance(format_, Avro):
         from lockstep.formats.avro.decoder import avro_decoder
 
-        decoder = avro_decoder(pipeline, format_, registry)
-    else:
-        from lockstep.formats.protobuf.decoder import protobuf_decoder
+        return avro_decoder(pipeline, format_, registry)
+    from lockstep.formats.protobuf.decoder import protobuf_decoder
 
-        decoder = protobuf_decoder(pipeline, format_, registry)
-    column = next((column for column in format_.columns if column.name == format_.key), None)
-
-    def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
-        outcome = decoder(key, value, headers)
-        is_plain = outcome.deleted and outcome.reason is None and format_.key is not None and not outcome.values
-        return tombstone(key, column) if is_plain else outcome
-
-    return judged
+    return protobuf_decoder(pipeline, format_, registry)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.avro.recent import Recent
 from lockstep.formats.avro.schemas import UnknownSchema, schema_size
+from lockstep.formats.json.judge import tombstone
 from lockstep.formats.rows import RecordOutcome
 
 if TYPE_CHECKING:
@@ -87,12 +88,14 @@ class RegisteredDecoder(ABC):
         """Returns the key column of a tombstone with a registered key, or nothing for a key of plain text."""
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
-        """Returns the outcome of a record. A deletion without values has a key of plain text."""
+        """Returns the outcome of a record."""
+        deletes = value is None and self._pipeline.takes_tombstones
         try:
             if value is not None:
                 return RecordOutcome(self.values(value))
-            if not self._pipeline.takes_tombstones:
+            if not deletes:
                 return RecordOutcome(reason="null value")
-            return RecordOutcome(self.key_values(key), deleted=True)
+            values = self.key_values(key)
+            return RecordOutcome(values, deleted=True) if values else tombstone(key, self._key)
         except ValueError as error:
-            return RecordOutcome(reason=str(error), deleted=value is None and self._pipeline.takes_tombstones)
+            return RecordOutcome(reason=str(error), deleted=deletes)

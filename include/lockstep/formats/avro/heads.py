@@ -1,14 +1,17 @@
-"""Takes records apart by the schema that their heads name. Puts together what was decoded of each schema."""
+"""Decodes flat records of registered schemas by columns: takes them apart by the schema that their heads name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.avro.cursors import Cursors
+from lockstep.formats.avro.recent import Recent
+from lockstep.formats.avro.schemas import UnknownSchema
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
@@ -19,11 +22,13 @@ if TYPE_CHECKING:
 
     Decoded = tuple[Places, pa.RecordBatch]
 
+FlatField = TypeVar("FlatField", bound=Any)  # its `column` is None if no column takes it
 
-def by_schema(values: pa.Array, behind: bytes = b"") -> Iterator[tuple[int, Places, Cursors]]:
+
+def _by_schema(values: pa.Array, behind: bytes) -> Iterator[tuple[int, Places, Cursors]]:
     """Yields each schema id with the places of its `binary` values, and cursors behind their heads.
 
-    With `behind`, leaves values whose head is not followed by these bytes.
+    Leaves values whose head is not followed by the bytes `behind` it.
     """
     _, offsets_at, data = values.buffers()
     if not len(values) or not data:
@@ -43,7 +48,56 @@ def by_schema(values: pa.Array, behind: bytes = b"") -> Iterator[tuple[int, Plac
         yield schema_id, mine, Cursors(data, begins[mine] + body, ends[mine])
 
 
-def in_order(parts: Iterable[Decoded], columns: Sequence[Column]) -> Decoded:
+class FlatColumns(ABC, Generic[FlatField]):
+    """The decoder by columns of one task's records. It asks the registry for each schema once."""
+
+    behind = b""  # the bytes that follow the head of a record that is decoded
+
+    def __init__(self, columns: Sequence[Column], needed: frozenset[str]) -> None:
+        self._columns = columns
+        self._needed = needed
+        self._fields: Recent[Sequence[FlatField] | None] = Recent()
+
+    @abstractmethod
+    def fields_of(self, schema_id: int) -> Sequence[FlatField] | None:
+        """Returns the fields of a schema's records in order, or None if the decoder must judge each of them.
+
+        Raises `UnknownSchema` or `ValueError` if this task cannot know them.
+        """
+
+    @abstractmethod
+    def read(self, cursors: Cursors, field: FlatField) -> pa.Array:
+        """Reads a field of each record. Raises `ValueError`, `IndexError` or `ArithmeticError` for what is unforeseen."""
+
+    def __call__(self, values: pa.Array) -> Decoded:
+        """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left.
+
+        Raises `Unreachable` if the registry does not answer.
+        """
+        return _in_order(self._by_schema(values), self._columns)
+
+    def _by_schema(self, values: pa.Array) -> Iterator[Decoded]:
+        for schema_id, mine, cursors in _by_schema(values, self.behind):
+            if (fields := self._known_fields(schema_id)) is None:
+                continue
+            try:
+                arrays = [(field.column, self.read(cursors, field)) for field in fields]
+            except (ValueError, IndexError, ArithmeticError):  # the decoder says what it was
+                continue
+            found = {column.name: array for column, array in arrays if column is not None}
+            batch = _good_rows(cursors, found, self._columns, self._needed)
+            yield mine[cursors.good], batch
+
+    def _known_fields(self, schema_id: int) -> Sequence[FlatField] | None:
+        if schema_id not in self._fields:
+            try:
+                self._fields[schema_id] = self.fields_of(schema_id)
+            except (UnknownSchema, ValueError):
+                return None
+        return self._fields[schema_id]
+
+
+def _in_order(parts: Iterable[Decoded], columns: Sequence[Column]) -> Decoded:
     """Returns the decoded records of all schemas as one batch, in the order of their places."""
     found = list(parts)
     if not found:
@@ -56,7 +110,7 @@ def in_order(parts: Iterable[Decoded], columns: Sequence[Column]) -> Decoded:
     return every[order], pa.concat_batches([batch for _, batch in found]).take(pa.array(order))
 
 
-def good_rows(
+def _good_rows(
     cursors: Cursors, found: Mapping[str, pa.Array], columns: Sequence[Column], needed: Collection[str]
 ) -> pa.RecordBatch:
     """Returns the columns of the good records. Refuses those with bytes left, and those without a needed value.

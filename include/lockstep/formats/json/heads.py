@@ -87,14 +87,9 @@ class HeadJudge:
             raise ValueError(no_key) from None
 
 
-def head_judge(pipeline: Pipeline, format_: Json, registry: Registry) -> HeadJudge:
-    """Returns the judge of one task's heads."""
-    return HeadJudge(pipeline, format_, schemas(registry, JSON))
-
-
 def headed(pipeline: Pipeline, format_: Json, registry: Registry) -> Judge:
     """Returns the judge of records: first the head, then the JSON behind it."""
-    head, judge = head_judge(pipeline, format_, registry), JsonJudge(pipeline, format_)
+    head, judge = HeadJudge(pipeline, format_, schemas(registry, JSON)), JsonJudge(pipeline, format_)
 
     def judged(key: bytes | None, value: bytes | None, headers: str | None) -> RecordOutcome:
         parts = head(key, value, headers)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lockstep.formats.avro.heads import by_schema, good_rows, in_order
+from lockstep.formats.avro.heads import FlatColumns
 from lockstep.formats.avro.readers import as_text
-from lockstep.formats.avro.recent import Recent
-from lockstep.formats.avro.schemas import PROTOBUF, UnknownSchema, schemas
+from lockstep.formats.avro.schemas import PROTOBUF, schemas
 from lockstep.formats.protobuf.bounds import TYPE_WORDS, wire_type
 from lockstep.formats.protobuf.descriptors import FIRST, MessageWriters
 from lockstep.formats.protobuf.values import default_of
 from lockstep.formats.values import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from lockstep.core.formats.registered import Protobuf
     from lockstep.core.pipeline.columns import Column
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     Read = Callable[[Cursors, Places], pa.Array]
 
-FIRST_MESSAGE = b"\0"  # behind the head: the record is of the schema's first message
 # A field's type → the columns that take each of its values as it stands.
 FLAT_COLUMNS: dict[str, tuple[str, ...]] = {
     "bool": ("boolean",),
@@ -57,58 +55,36 @@ class MessageField:
     default: Any
 
 
-class ProtobufColumns:
-    """The decoder by columns of one task's records."""
+class ProtobufColumns(FlatColumns[MessageField]):
+    """The decoder by columns of one task's records. It takes those of a schema's first message."""
+
+    behind = b"\0"  # the index of that message
 
     def __init__(self, pipeline: Pipeline, format_: Protobuf, registry: Registry, needed: frozenset[str]) -> None:
+        super().__init__(format_.columns, needed)
         self._format = format_
-        self._needed = needed
         self._limits = pipeline.record_limits
         self._writers = MessageWriters(schemas(registry, PROTOBUF), pipeline.record_limits)
-        self._fields: Recent[tuple[MessageField, ...] | None] = Recent()
 
-    def __call__(self, values: pa.Array) -> tuple[np.ndarray, pa.RecordBatch]:
-        """Returns the places of the decoded `binary` values, in order, and their columns. The other values are left."""
-        return in_order(() if self._format.rest else self._by_schema(values), self._format.columns)
+    def fields_of(self, schema_id: int) -> Sequence[MessageField] | None:
+        """Returns the fields of a schema's first message by number, or None if one of them is not read by columns."""
+        message = self._writers.of_id(schema_id, self._format.subject).message(FIRST, self._format.message)
+        return message_fields(message, self._format, self._limits.values)
 
-    def pass_over(self, _judge: Any, _keys: pa.Array) -> None:
-        """Has nothing to say: the decoder judges each record by itself."""
-
-    def _by_schema(self, values: pa.Array) -> Iterator[tuple[np.ndarray, pa.RecordBatch]]:
-        """Yields the decoded records of each schema id."""
-        for schema_id, mine, cursors in by_schema(values, FIRST_MESSAGE):
-            if (fields := self._flat(schema_id)) is not None:
-                batch = self._decoded(cursors, fields)
-                yield mine[cursors.good], batch
-
-    def _flat(self, schema_id: int) -> tuple[MessageField, ...] | None:
-        """Returns the fields of a schema's first message in order, or None if the decoder must judge each record."""
-        if schema_id not in self._fields:
-            try:
-                message = self._writers.of_id(schema_id, self._format.subject).message(FIRST, self._format.message)
-            except (UnknownSchema, ValueError):
-                return None
-            self._fields[schema_id] = message_fields(message, self._format, self._limits.values)
-        return self._fields[schema_id]
-
-    def _decoded(self, cursors: Cursors, fields: tuple[MessageField, ...]) -> pa.RecordBatch:
-        """Returns the columns of the good records."""
-        found: dict[str, pa.Array] = {}
-        for each in fields:
-            rows = cursors.tagged(each.tag)
-            array = WIRE_READERS[each.kind](cursors, rows)
-            if each.column is not None:
-                found[each.column.name] = _spread(
-                    array.cast(arrow_type(each.column)), rows, len(cursors.good), each.default
-                )
-        return good_rows(cursors, found, self._format.columns, self._needed)
+    def read(self, cursors: Cursors, field: MessageField) -> pa.Array:
+        """Reads a field of each record, or has its default."""
+        rows = cursors.tagged(field.tag)
+        array = WIRE_READERS[field.kind](cursors, rows)
+        if field.column is None:
+            return array
+        return _spread(array.cast(arrow_type(field.column)), rows, len(cursors.good), field.default)
 
 
 def message_fields(message: MessageType, format_: Protobuf, most_values: int) -> tuple[MessageField, ...] | None:
     """Returns a message's fields by number, or None if one of them is not read by columns."""
     columns = {column.name: column for column in format_.columns}
     fields = sorted(message.fields.values(), key=lambda field: field.number)
-    if len(fields) >= most_values:
+    if format_.rest or len(fields) >= most_values:
         return None
     found = []
     for field in fields:
