@@ -275,7 +275,9 @@ def test_a_tombstones_key_is_plain_text_or_protobuf(registry):
     unset = registry.register_protobuf("t-key", a_file(a_message("K", "optional string id = 1")))
     decode = decoder(registry, key="id", target=Upsert("public.p", key=("id",)), message="shop.Order")
     unknown = decode(b"\x00\x00\x00\x03\xe7x", None, None)
-    assert (unknown.deleted, unknown.reason) == (True, "tombstone: its key is not a string"), "an unknown id is no Protobuf"
+    assert (unknown.deleted, unknown.reason) == (True, "tombstone: its key is not a string"), (
+        "an unknown id is no Protobuf"
+    )
     assert decode(b"o1", None, None) == RecordOutcome({"id": "o1"}, deleted=True)
     assert decode(framed(key, b"\x0a\x02o1"), None, None).values == {"id": "o1"}
     assert "has no field id" in decode(framed(other, b""), None, None).reason

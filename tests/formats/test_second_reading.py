@@ -9,10 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from lockstep.core.pipeline.definition import Append, Custom, Envelope, Json, Pipeline, Raw, Upsert
+from lockstep.core.pipeline.definition import (
+    Append,
+    Avro,
+    Custom,
+    Debezium,
+    Envelope,
+    Json,
+    Pipeline,
+    Protobuf,
+    Raw,
+    Upsert,
+)
 from lockstep.core.pipeline.folder import PipelineFolder
+from lockstep.core.registry import registry as registry_of
 from lockstep.formats.envelope import headers_text
 from lockstep.formats.json import columns as json_columns
 from lockstep.formats.second_reading import (
@@ -25,7 +38,9 @@ from lockstep.formats.second_reading import (
     SecondReading,
     undecodable,
 )
+from support.fakes.registry import a_record, a_registry, headed
 from support.inputs.nasty_json import COLUMNS, EACH, NASTY, values
+from support.inputs.protos import a_file, a_message
 
 SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
 
@@ -57,6 +72,7 @@ def compared(given_values) -> None:
     both = sorted(read(folder(Json(SCHEMA)), *given), key=lambda row: row["_offset"])
     assert plain(given).to_pylist() == both
     assert {row["Became"] for row in both} <= {ROW, REJECTED}
+    assert {row["Unsure"] for row in both} == {None}
 
 
 def test_odd_records_are_read_alike_by_columns_and_one_by_one():
@@ -92,6 +108,46 @@ def test_any_record_is_read_alike_by_columns_and_one_by_one(value):
 def test_a_record_is_a_row_or_a_reject_and_no_column_is_left_open(value, became):
     row = one(folder(Json("id string, n int")), value)
     assert (row["Became"], row["Unsure"]) == (became, None)
+
+
+ORDER = {"type": "object", "properties": {"id": {"type": "string"}}}
+BODIES = [
+    b"",
+    b"\x02a\x02",
+    b'{"id":"a"}',
+    b'{"id":{"a":1}}',
+    b"\x0a\x01a\x10\x01",
+    b"\x00\x0a\x01a",
+    b"[" * 600,
+    b"\xff" * 20,
+    b"null",
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(BODIES) | st.binary(max_size=12), min_size=1, max_size=20))
+def test_no_column_of_a_registered_format_is_left_open_whatever_the_bytes(bodies):
+    with a_registry() as registry:
+        ids = (
+            registry.register("a", a_record(("id", "string"), ("n", ["null", "int"]))),
+            registry.register_protobuf("p", a_file(a_message("M", "string id = 1", "int32 n = 2"))),
+            registry.register_json("j", ORDER),
+        )
+        reached = registry_of(registry.url, {"max.retries": 0, "timeout": 5}, str)
+        formats = Avro("id string, n int"), Protobuf("id string, n int"), Json("id string, n int", registry=True)
+        for schema_id, format_ in zip(ids, formats, strict=True):
+            given = [record(headed(schema_id, body), place) for place, body in enumerate(bodies)]
+            rows = SecondReading(folder(format_), reached)(given).to_pylist()
+            assert {row["Became"] for row in rows} <= {ROW, REJECTED}
+            assert {row["Unsure"] for row in rows} == {None}
+
+
+def test_a_value_that_a_change_record_lacks_is_left_open_and_no_other():
+    debezium = folder(Debezium("id int, doc string, n int", key=("id",)), Upsert("public.p", ("id",)))
+    after = {"id": 1, "doc": "__debezium_unavailable_value", "n": 2}
+    change = {"before": None, "after": after, "op": "u", "source": {"lsn": 5, "snapshot": "false"}}
+    row = one(debezium, json.dumps(change).encode(), key=b'{"id":1}')
+    assert (row["Became"], row["Unsure"], row["n"]) == (UNKNOWN, ",doc,", 2)
 
 
 def test_a_strict_schema_rejects_other_fields_and_a_rest_gathers_them():

@@ -239,7 +239,7 @@ class _Contents:
         if self._others:
             left.append(f"{len(self._others)} batches that another definition decoded")
         if self._unsure:
-            left.append(f"columns that parsers may read differently, in {self._unsure} records")
+            left.append(f"columns that {self._unsure} records have no value for, or that decode.py fails for")
         told = f"{self._compared} records decoded again and compared"
         if there > self.seen:
             left.append(f"{there - self.seen} rows of records that the log no longer holds")

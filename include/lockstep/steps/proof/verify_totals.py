@@ -77,7 +77,11 @@ def recomputed(log: Log, target: Accumulate, streams: Sequence[Any], ever: Seque
     left = [f"total {total.name}" for total in target.totals if total not in totals]
     left += [f"{older} segments that the log no longer holds"] if older else []
     left += [f"{len(others)} segments that another definition decoded"] if others else []
-    left += [f"{unsure} segments of which parsers may read a record differently"] if unsure else []
+    left += (
+        [f"{unsure} segments with a record that has no value for a column, or that decode.py fails for"]
+        if unsure
+        else []
+    )
     found: tuple[tuple[str, Proves, Wrong], ...] = (
         (KEYS_COUNT_RECORDS, "coordinates", miscounted),
         (TOTALS_MATCH_RECORDS, "contents", changed),

@@ -35,7 +35,7 @@ ROWS_OF_RECORDS = "each window's row is what its records add up to"
 NAMES = (WINDOWS_COUNT_RECORDS, LATE_BY_THE_PLAN, TOTALS_OF_RECORDS, ROWS_OF_RECORDS)
 OLDER_SEGMENTS = "segments that the log no longer holds"
 FOREIGN_SEGMENTS = "segments that another definition decoded"
-UNSURE_SEGMENTS = "segments of which parsers may read a record differently"
+UNSURE_SEGMENTS = "segments with a record that has no value for a column, or that decode.py fails for"
 
 
 def recounted(log: Log, target: Windows, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
@@ -94,7 +94,7 @@ class _Reread:
                 self.left_out[UNSURE_SEGMENTS] += 1
 
     def _is_read(self, stream: Any, segment: Segment, lateness: timedelta) -> bool:
-        """Adds the records of a segment. Returns False at a record that parsers may read differently."""
+        """Adds the records of a segment. Returns False at a record that lacks a needed value."""
         judgements = self._recount.judgements(stream.stream_id, segment)
         for begin, until, chunk in self._log.chunks(stream, segment):
             rejected = ledger.rejected_between(self._log.cur, stream.stream_id, begin, until)

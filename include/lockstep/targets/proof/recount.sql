@@ -72,7 +72,7 @@ from (
 insert into pg_temp.lockstep_segment_again values (%(batch_id)s, %(stream_id)s)
 
 -- name: forget_recounted
--- A segment with a record that parsers may read differently is not compared.
+-- A segment with a record that has no value for a column, or that decode.py fails for, is not compared.
 delete from pg_temp.lockstep_recounted where batch_id = %(batch_id)s and stream_id = %(stream_id)s
 
 -- name: forget_late
