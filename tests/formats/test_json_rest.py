@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockstep.formats.json.rest import gatherer
+from lockstep.formats.json.rest import MOST_NAMES, QuickGatherer, gathered_rest
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
 VALUES = st.recursive(
@@ -22,9 +23,8 @@ LAYOUTS = st.sampled_from([{}, {"separators": (",", ":")}, {"indent": 1}, {"ensu
 
 @given(OBJECTS, LAYOUTS, st.sampled_from(["", " ", "\r\n\t"]))
 def test_the_rest_is_the_object_without_the_declared_fields(record, layout, space):
-    text, fault = gatherer(frozenset({"id", "n"}))(f"{space}{json.dumps(record, **layout)}{space}")
+    text = gathered_rest(f"{space}{json.dumps(record, **layout)}{space}", frozenset({"id", "n"}))
     others = {name: value for name, value in record.items() if name not in {"id", "n"}}
-    assert fault is None
     assert (json.loads(text) if text else {}) == others
     assert (text is None) == (not others)
 
@@ -42,7 +42,7 @@ def test_the_rest_is_the_object_without_the_declared_fields(record, layout, spac
     ],
 )
 def test_numbers_and_escapes_stay_as_they_were_written(text, rest):
-    assert gatherer(frozenset({"id"}))(text) == (rest, None)
+    assert gathered_rest(text, frozenset({"id"})) == rest
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,13 @@ def test_numbers_and_escapes_stay_as_they_were_written(text, rest):
     ],
 )
 def test_what_postgres_could_not_store_is_told(text, why):
-    kept, fault = gatherer(frozenset({"id"}))(text)
-    assert kept is None
-    assert why in fault
+    with pytest.raises(ValueError, match=re.escape(why)):
+        gathered_rest(text, frozenset({"id"}))
+
+
+def test_records_of_ever_other_names_are_gathered_and_their_names_are_not_kept():
+    gather = QuickGatherer(frozenset({"id"}))
+    for number in range(30):
+        record = json.dumps({"id": 1} | {f"n{number}_{name}": name for name in range(90)})
+        assert gather(record.encode()) == gathered_rest(record, frozenset({"id"}))
+    assert 1 < len(gather._names) <= MOST_NAMES  # noqa: SLF001 - what it holds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.json.literal import Literal
-from lockstep.formats.json.rest import fields_of, gatherer
+from lockstep.formats.json.rest import fields_of, gathered_rest
 from lockstep.formats.json.written import key_reader, literal_reader
 from lockstep.formats.rows import RecordOutcome
 
@@ -35,7 +35,6 @@ class JsonJudge:
         self._format = format_
         self._names = frozenset(column.name for column in format_.declared)
         self._readers = {column.name: literal_reader(column) for column in format_.declared}
-        self._gather = gatherer(self._names) if format_.rest is not None else None
         self._key = next((column for column in format_.columns if column.name == format_.key), None)
 
     def __call__(self, key: bytes | None, value: bytes | None, _headers: str | None) -> RecordOutcome:
@@ -62,11 +61,11 @@ class JsonJudge:
         values = {name: read(found[name]) for name, read in self._readers.items()}
         if self._format.strict:
             _require_names(fields.keys(), self._names, tuple(self._readers))
-        if self._gather is not None and self._format.rest is not None:
-            gathered, fault = self._gather(text)
-            if fault:
-                raise ValueError(f"column {self._format.rest}: {fault}")
-            values[self._format.rest] = gathered
+        if (rest := self._format.rest) is not None:
+            try:
+                values[rest] = gathered_rest(text, self._names)
+            except ValueError as error:
+                raise ValueError(f"column {rest}: {error}") from None
         return values
 
 

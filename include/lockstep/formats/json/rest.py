@@ -12,25 +12,19 @@ import msgspec
 from lockstep.formats.values import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 DECODER = JSONDecoder(parse_float=str, parse_int=str)
 decode, encode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Encoder().encode
+MOST_NAMES = 1_000  # whose order is learned
 MOST_LESSONS = 100  # orders that are learned, before others are met record by record
 SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def gatherer(declared: frozenset[str]) -> Callable[[str], tuple[str | None, str | None]]:
-    """Returns a function from a record's text to its other fields as a JSON object, or null, and a fault."""
-
-    def gather(text: str) -> tuple[str | None, str | None]:
-        try:
-            others = [f"{name}:{value}" for field, name, value in fields_of(text) if field not in declared]
-            return (storable(f"{{{','.join(others)}}}") if others else None), None
-        except (ValueError, IndexError, RecursionError) as error:
-            return None, str(error) or "is nested too deep"
-
-    return gather
+def gathered_rest(text: str, declared: frozenset[str]) -> str | None:
+    """Returns a record's other fields as a JSON object, or null. Raises `ValueError` if Postgres could not store it."""
+    others = [f"{name}:{value}" for field, name, value in fields_of(text) if field not in declared]
+    return storable(f"{{{','.join(others)}}}") if others else None
 
 
 class QuickGatherer:
@@ -61,7 +55,7 @@ class QuickGatherer:
         fields = decode(record)
         if not _is_same(encode(fields), record):
             raise ValueError
-        if self._lessons:
+        if self._lessons and len(fields) + len(self._names) <= MOST_NAMES:
             self._lessons -= 1
             self._learn(merged_order(self._names, list(fields)))
         others = {name: value for name, value in fields.items() if name not in self._declared}
