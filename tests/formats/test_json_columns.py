@@ -13,7 +13,7 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 
-from lockstep.core.pipeline.definition import Append, Avro, Json, Pipeline, Upsert
+from lockstep.core.pipeline.definition import Append, Json, Pipeline, Upsert
 from lockstep.formats.json import columns as json_columns
 from lockstep.formats.json.columns import FEW_RECORDS, RECORDS_PER_PARSE, SEARCHES, columnar
 
@@ -30,12 +30,6 @@ def taken(records: list[bytes | None]) -> list[int]:
     places, columns = TAKE(pa.array(records, pa.binary()))
     assert [row["n"] for row in columns.to_pylist()] == [json.loads(records[place]).get("n") for place in places]
     return places.tolist()
-
-
-@pytest.mark.parametrize("format_", [Json("id string", registry=True), Avro("id string")])
-def test_what_does_not_begin_with_its_json_is_not_decoded_by_columns(format_):
-    assert columnar(Pipeline("p", "t", format_, Append("public.p"))) is None
-    assert columnar(PIPELINE) is not None
 
 
 @pytest.mark.parametrize(

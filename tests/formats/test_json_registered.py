@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lockstep.core.errors import BadDefinition, Unreachable
@@ -15,10 +16,14 @@ from lockstep.core.planning.routes import Way, route
 from lockstep.core.registry import registry as registry_of
 from lockstep.formats.avro.decoder import Decoder
 from lockstep.formats.avro.schemas import JSON, Schemas
-from lockstep.formats.json.heads import BODY, PLAIN_KEY, HeadJudge
+from lockstep.formats.json.columns import columnar
+from lockstep.formats.json.heads import BODY, PLAIN_KEY, HeadedColumns, HeadJudge
+from lockstep.formats.judged import RecordDecoder
+from lockstep.formats.judges import judge_of
 from lockstep.formats.second_reading import DELETED, REJECTED, ROW, RereadRecord, SecondReading
 from support.engines import IN_PROCESS
 from support.fakes.registry import a_record, a_registry, headed
+from support.inputs.raw_records import raw_batch
 
 QUICK: dict[str, Any] = {"max.retries": 0, "timeout": 5}
 ORDER = {"type": "object", "properties": {"id": {"type": "string"}}}
@@ -172,3 +177,35 @@ def test_a_definition_that_says_half_is_refused(options, words):
     with pytest.raises(BadDefinition) as refused:
         Json("id string", **options)
     assert str(refused.value) == words
+
+
+@pytest.mark.parametrize("validates", [False, True])
+def test_what_is_behind_a_head_is_decoded_by_columns_as_the_judge_reads_it(registry, validates):
+    schema_id = registry.register_json("t-value", ORDER)
+    format_ = Json("id string, n int", registry=True, validate=validates, rest="others", key="id")
+    pipeline = Pipeline("p", "t", format_, Upsert("public.p", key=("id",)))
+    reached = registry_of(registry.url, QUICK, str)
+    bodies = [
+        b'{"id":"a","n":1}',
+        b'{"id":"b","x":[1, 2]}',
+        b'{"id":{"a":1}}',
+        b'{"n":2}',
+        b"[]",
+        b'{"id":"c","id":"d"}',
+        b"",
+    ]
+    values = [*(headed(schema_id, body) for body in bodies), headed(99, bodies[0]), bodies[0], b"", None]
+
+    places, columns = HeadedColumns(pipeline, format_, reached, columnar(pipeline))(pa.array(values, pa.binary()))
+    (decoded,) = RecordDecoder(pipeline, None, reached, keeps_bytes=False)([raw_batch(values)])
+
+    assert places.tolist() == ([0, 1] if validates else [0, 1, 2])
+    judge = judge_of(pipeline, None, reached)
+    outcomes = [judge(b"k", value, None) for value in values]
+    needed = "column id: null, and the target's key or order needs it"
+    reasons = [each.reason or (None if each.deleted or each.values.get("id") else needed) for each in outcomes]
+    assert decoded.column("_reason").to_pylist() == reasons
+    for name in ("id", "n", "others"):
+        expected = [None if reason else each.values.get(name) for each, reason in zip(outcomes, reasons, strict=True)]
+        assert decoded.column(name).to_pylist() == expected
+    assert columns.column("others").to_pylist()[:2] == [None, '{"x":[1, 2]}']

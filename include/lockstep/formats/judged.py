@@ -124,7 +124,13 @@ class RecordDecoder:
             case Json():
                 from lockstep.formats.json.columns import columnar  # noqa: PLC0415 - each is slow to import
 
-                return columnar(pipeline), None
+                columns = columnar(pipeline)
+                if not format_.registry or columns is None:
+                    return columns, None
+                from lockstep.formats.json.heads import HeadedColumns  # noqa: PLC0415 - as above
+
+                registry = require_registry(pipeline, format_, self.registry)
+                return HeadedColumns(pipeline, format_, registry, columns), None
             case Avro(rest=None):
                 from lockstep.formats.avro.columns import AvroColumns  # noqa: PLC0415 - as above
 

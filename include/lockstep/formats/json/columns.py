@@ -38,9 +38,9 @@ ROUNDS = 4  # so often, columns that one record makes suspect are looked at. The
 
 
 def columnar(pipeline: Pipeline) -> JsonColumns | None:
-    """Returns a decoder by columns for the pipeline, or None if its records do not begin with their JSON."""
+    """Returns a decoder by columns of the pipeline's JSON, or None for another format."""
     format_ = pipeline.format
-    if not isinstance(format_, Json) or format_.registry:
+    if not isinstance(format_, Json):
         return None
     needed = frozenset(needed_columns(pipeline.targets, pipeline.event_time))
     return JsonColumns(format_.columns, needed, format_.rest, is_strict=format_.strict)

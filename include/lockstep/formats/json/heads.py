@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from lockstep.core.formats.registered import HEAD_BYTES
 from lockstep.formats.avro.schemas import JSON, UnknownSchema, schemas
 from lockstep.formats.json.judge import JsonJudge
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from lockstep.core.pipeline.formats import Json
     from lockstep.core.registry import Registry
     from lockstep.formats.avro.schemas import Schemas
+    from lockstep.formats.json.columns import Decoded, JsonColumns
     from lockstep.formats.json.contracts import JsonContract
     from lockstep.formats.judges import Judge
 
@@ -85,6 +88,19 @@ class HeadJudge:
             return (value if isinstance(value, str) else json.dumps(value)).encode()
         except UnicodeEncodeError:
             raise ValueError(no_key) from None
+
+
+class HeadedColumns:
+    """The decoder by columns of the JSON behind the heads of one task's records. It leaves those with a bad head."""
+
+    def __init__(self, pipeline: Pipeline, format_: Json, registry: Registry, columns: JsonColumns) -> None:
+        self._head = HeadJudge(pipeline, format_, schemas(registry, JSON))
+        self._columns = columns
+
+    def __call__(self, values: pa.Array) -> Decoded:
+        """Decodes those of the `binary` values that are surely rows. The other values are left."""
+        bodies = [value and self._head(None, value, None).values.get(BODY) for value in values.to_pylist()]
+        return self._columns(pa.array(bodies, pa.binary()))
 
 
 def headed(pipeline: Pipeline, format_: Json, registry: Registry) -> Judge:
