@@ -63,4 +63,4 @@ def test_records_of_ever_other_names_are_gathered_and_their_names_are_not_kept()
     for number in range(30):
         record = json.dumps({"id": 1} | {f"n{number}_{name}": name for name in range(90)})
         assert gather(record.encode()) == gathered_rest(record, frozenset({"id"}))
-    assert 1 < len(gather._names) <= MOST_NAMES  # noqa: SLF001 - what it holds
+    assert 1 < len(gather._order.names) <= MOST_NAMES  # noqa: SLF001 - what it holds

@@ -42,7 +42,7 @@ class ByColumns(Protocol):
         """Returns the places of the decoded values, in order, and their columns."""
 
 
-class Judged(NamedTuple):
+class JudgedBatch(NamedTuple):
     """The marks and columns of a batch's records, and by their places why some must not be committed over."""
 
     columns: dict[str, pa.Array]
@@ -87,12 +87,12 @@ class RecordDecoder:
 
         return decoded
 
-    def judged(self, judge: Judge, each: Each = iter) -> Callable[[pa.RecordBatch], Judged]:
+    def judged(self, judge: Judge, each: Each = iter) -> Callable[[pa.RecordBatch], JudgedBatch]:
         """Returns a function from one batch after another to marks and columns. This judge takes the records one by one."""
         judging = self._judging(judge, each)
         envelope = self._envelope()
 
-        def of_batch(batch: pa.RecordBatch) -> Judged:
+        def of_batch(batch: pa.RecordBatch) -> JudgedBatch:
             places, columns = np.array([], np.int64), None
             if judging.by_columns and batch.num_rows:
                 places, columns = judging.by_columns(_decodable(batch))
@@ -106,7 +106,7 @@ class RecordDecoder:
                 if outcome.refusal
             }
             found = self._joined(places, columns, rest, outcomes)
-            return Judged(found if envelope is None else envelope.added(batch, found), refusals)
+            return JudgedBatch(found if envelope is None else envelope.added(batch, found), refusals)
 
         return of_batch
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Decoded = tuple[Places, pa.RecordBatch]
 
-FlatField = TypeVar("FlatField", bound=Any)  # its `column` is None if no column takes it
+AnyField = TypeVar("AnyField", bound=Any)  # its `column` is None if no column takes it
 
 
 def _by_schema(values: pa.Array, behind: bytes) -> Iterator[tuple[int, Places, Cursors]]:
@@ -48,7 +48,7 @@ def _by_schema(values: pa.Array, behind: bytes) -> Iterator[tuple[int, Places, C
         yield schema_id, mine, Cursors(data, begins[mine] + body, ends[mine])
 
 
-class FlatColumns(ABC, Generic[FlatField]):
+class FlatColumns(ABC, Generic[AnyField]):
     """The decoder by columns of one task's records. It asks the registry for each schema once."""
 
     behind = b""  # the bytes that follow the head of a record that is decoded
@@ -56,17 +56,17 @@ class FlatColumns(ABC, Generic[FlatField]):
     def __init__(self, columns: Sequence[Column], needed: frozenset[str]) -> None:
         self._columns = columns
         self._needed = needed
-        self._fields: Recent[Sequence[FlatField] | None] = Recent()
+        self._fields: Recent[Sequence[AnyField] | None] = Recent()
 
     @abstractmethod
-    def fields_of(self, schema_id: int) -> Sequence[FlatField] | None:
+    def fields_of(self, schema_id: int) -> Sequence[AnyField] | None:
         """Returns the fields of a schema's records in order, or None if the decoder must judge each of them.
 
         Raises `UnknownSchema` or `ValueError` if this task cannot know them.
         """
 
     @abstractmethod
-    def read(self, cursors: Cursors, field: FlatField) -> pa.Array:
+    def read(self, cursors: Cursors, field: AnyField) -> pa.Array:
         """Reads a field of each record. Raises `ValueError`, `IndexError` or `ArithmeticError` for what is unforeseen."""
 
     def __call__(self, values: pa.Array) -> Decoded:
@@ -88,7 +88,7 @@ class FlatColumns(ABC, Generic[FlatField]):
             batch = _good_rows(cursors, found, self._columns, self._needed)
             yield mine[cursors.good], batch
 
-    def _known_fields(self, schema_id: int) -> Sequence[FlatField] | None:
+    def _known_fields(self, schema_id: int) -> Sequence[AnyField] | None:
         if schema_id not in self._fields:
             try:
                 self._fields[schema_id] = self.fields_of(schema_id)

@@ -1,4 +1,4 @@
-"""Reads some fields of a JSON record, each by itself: typed, to see if they fit, or as written, by the judge's readers."""
+"""Reads some fields of a JSON record by themselves. They are typed, to see if they fit, or read as the judge does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCREENED_TYPES: dict[str, Any] = {"boolean": bool, "float": float, "double": flo
 }
 CONSTANTS = {"null": None, "true": True, "false": False}
 FAULTS = (msgspec.MsgspecError, ValueError, RecursionError)  # of a record that the judge should read
-as_text = msgspec.json.Decoder(str).decode
+unquoted = msgspec.json.Decoder(str).decode
 
 
 @lru_cache(maxsize=1_000)
@@ -48,7 +48,7 @@ def screen_of(columns: tuple[Column, ...]) -> Callable[[bytes], bool]:
 
 @lru_cache(maxsize=100)
 def field_reader(columns: tuple[Column, ...], names: frozenset[str], rest: str | None) -> Callable[[bytes], Row | None]:
-    """Returns a function from a record to its values of these columns, or to None if the judge should read it.
+    """Returns a function from a record to its values of these columns. It gives None for a record of the judge's.
 
     The column `rest` gathers the fields that are not among the `names`. Without it, a record has none, if there are names.
     """
@@ -104,7 +104,7 @@ def _of_raw(column: Column) -> Read:
             return None
         text = str(raw, "utf-8")
         if text[0] == '"':
-            return read(as_text(raw))
+            return read(unquoted(raw))
         return read(CONSTANTS[text] if text in CONSTANTS else Literal(text))
 
     return value

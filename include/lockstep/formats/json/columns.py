@@ -106,7 +106,7 @@ class JsonColumns:
             yield from self._whole(values, places[seem_good], max(rounds - 1, 0))
 
     def _suspects(self, record: bytes) -> tuple[Column, ...]:
-        """Returns the columns for which a record has a value of another type, or none for what is not JSON at all."""
+        """Returns the columns for which a record has a value of another type. A value that is not JSON has none."""
         if not is_json(record):
             return ()
         return tuple(column for column in self.columns if not screen_of((column,))(record)) or self.columns

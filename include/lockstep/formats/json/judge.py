@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lockstep.core.formats.registered import HEAD_BYTES, MAGIC
 from lockstep.formats.json.literal import Literal
-from lockstep.formats.json.rest import fields_of, gathered_rest
+from lockstep.formats.json.rest import JSON_SPACE, fields_of, gathered_rest
 from lockstep.formats.json.written import key_reader, literal_reader
 from lockstep.formats.rows import RecordOutcome
 
@@ -21,7 +21,6 @@ HEADED = "begins with the head of a registry's schema, not with JSON: Json(..., 
 NO_OBJECT = "not a JSON object"
 TOO_DEEP = f"{NO_OBJECT}: nested deeper than %d"
 MOST_DEPTH = 500  # the parser of Python goes about twice as deep, and how deep hangs on who calls it
-JSON_SPACE = re.compile(r"[ \t\r\n]*")
 TEXT_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NAME_LENGTH = 100  # as much of a field's name as a reason repeats

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from json import JSONDecoder
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from lockstep.formats.values import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 DECODER = JSONDecoder(parse_float=str, parse_int=str)
 decode, encode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Encoder().encode
 MOST_NAMES = 1_000  # whose order is learned
-MOST_LESSONS = 100  # orders that are learned, before others are met record by record
-SPACE = re.compile(r"[ \t\r\n]*")
+MOST_ORDERS = 100  # orders that are learned, before others are met record by record
+JSON_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def gathered_rest(text: str, declared: frozenset[str]) -> str | None:
@@ -27,51 +27,58 @@ def gathered_rest(text: str, declared: frozenset[str]) -> str | None:
     return storable(f"{{{','.join(others)}}}") if others else None
 
 
-class QuickGatherer:
-    """Gathers the other fields of records that are known to be JSON, and refuses those of which it is not sure.
+class FieldOrder(NamedTuple):
+    """An order in which records have their fields, a decoder by it, and each other field's beginning and value."""
 
-    It learns in which order records have their fields. A record that is the same, but for spaces, when it is written again in
-    that order has no field twice and no name with an escape.
+    names: list[str]
+    decode: Callable[[bytes], Any]
+    others: Sequence[tuple[str, Callable[[Any], Any]]]
+
+
+class QuickGatherer:
+    """Gathers the other fields of records that are known to be JSON. It refuses a record that it is not sure of.
+
+    It learns in which order records have their fields, and writes a record again in that order. If this is the same, but
+    for spaces, no field is there twice, and no name has an escape.
     """
 
     def __init__(self, declared: frozenset[str]) -> None:
         self._declared = declared
-        self._lessons = MOST_LESSONS
-        self._learn([])
+        self._lessons = MOST_ORDERS
+        self._order = self._in_order([])  # set in one step, since threads share it
 
     def __call__(self, record: bytes) -> str | None:
         """Returns the other fields as a JSON object, or null. Raises `ValueError` or `MsgspecError` if it is not sure."""
+        order = self._order
         try:
-            fields = self._decode(record)
+            fields = order.decode(record)
         except msgspec.ValidationError:  # it has a field that was not met before
             return self._learned(record)
         if not _is_same(encode(fields), record):
             return self._learned(record)
-        others = [begin + str(value, "utf-8") for begin, get in self._others if (value := get(fields)) is not None]
+        others = [begin + str(value, "utf-8") for begin, get in order.others if (value := get(fields)) is not None]
         return storable(f"{{{','.join(others)}}}") if others else None
 
     def _learned(self, record: bytes) -> str | None:
         """Gathers the other fields of a record whose order is new."""
-        fields = decode(record)
+        fields, known = decode(record), self._order.names
         if not _is_same(encode(fields), record):
             raise ValueError
-        if self._lessons and len(fields) + len(self._names) <= MOST_NAMES:
+        if self._lessons and len(fields) + len(known) <= MOST_NAMES:
             self._lessons -= 1
-            self._learn(merged_order(self._names, list(fields)))
+            self._order = self._in_order(merged_order(known, list(fields)))
         others = {name: value for name, value in fields.items() if name not in self._declared}
         return storable(encode(others).decode()) if others else None
 
-    def _learn(self, names: list[str]) -> None:
-        self._names = names
-        fields = fields_struct(
-            [(name, msgspec.Raw, None) for name in names], forbid_unknown_fields=True, omit_defaults=True
-        )
-        self._decode = msgspec.json.Decoder(fields).decode
-        self._others = [
+    def _in_order(self, names: list[str]) -> FieldOrder:
+        raws = [(name, msgspec.Raw, None) for name in names]
+        fields = fields_struct(raws, forbid_unknown_fields=True, omit_defaults=True)
+        others = [
             (f"{encode(name).decode()}:", attrgetter(f"field_{place}"))
             for place, name in enumerate(names)
             if name not in self._declared
         ]
+        return FieldOrder(names, msgspec.json.Decoder(fields).decode, others)
 
 
 def fields_struct(fields: Iterable[tuple[Any, ...]], **options: Any) -> type[msgspec.Struct]:
@@ -83,7 +90,7 @@ def fields_struct(fields: Iterable[tuple[Any, ...]], **options: Any) -> type[msg
 
 
 def merged_order(known: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Returns all the names, those that were not known behind the ones that they follow, and the given ones in their order."""
+    """Returns all the names, the given ones in their order. One that was not known is behind the name that it follows."""
     merged, at = list(known), 0
     for name in names:
         if name in known:
@@ -115,5 +122,4 @@ def fields_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _past(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    return found.end() if found else at
+    return JSON_SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere

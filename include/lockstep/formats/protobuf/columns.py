@@ -67,7 +67,7 @@ class ProtobufColumns(FlatColumns[MessageField]):
         self._writers = MessageWriters(schemas(registry, PROTOBUF), pipeline.record_limits)
 
     def fields_of(self, schema_id: int) -> Sequence[MessageField] | None:
-        """Returns the fields of a schema's first message by number, or None if one of them is not read by columns."""
+        """Returns the fields of a schema's first message by number, or None if one is not read by columns."""
         message = self._writers.of_id(schema_id, self._format.subject).message(FIRST, self._format.message)
         return message_fields(message, self._format, self._limits.values)
 
