@@ -26,10 +26,8 @@ BRACE, CLOSING, FIRST_PLAIN = ord("{"), ord("}"), 0x20
 BACKSLASH, LOWER, ESCAPE_BYTES = ord("\\"), 0x20, 6
 HIGH = np.frombuffer(bytes(each | LOWER for each in b"89AB"), np.uint8)  # digits that begin the high half of a pair
 
-# Very long or deep records are left to the judge, which has limits that Arrow's parser has not.
-LONG, TOO_LONG = 1_000, 50_000
-DEEP = 300
-MANY_DIGITS, STEP = 300, 10  # so many on end, when every tenth is looked at
+# Deep records are left to the judge, which has a limit that Arrow's parser has not. No other ones are searched for them.
+LONG, DEEP = 1_000, 300
 
 YEAR = r"(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])"
 # Both read more than these as a moment, and not always as the same: times of day, zones that are names, no zone at all.
@@ -60,11 +58,12 @@ def plain_places(values: pa.Array) -> Places:
     data = np.frombuffer(data_at, np.uint8)[offsets[0] : offsets[-1]]
     begins, ends = (offsets[:-1] - offsets[0]).astype(np.int64), (offsets[1:] - offsets[0]).astype(np.int64)
     sizes = ends - begins
-    good = values.is_valid().to_numpy(zero_copy_only=False) & (sizes > 1) & (sizes <= TOO_LONG)
+    good = values.is_valid().to_numpy(zero_copy_only=False) & (sizes > 1)
     good[good] = (data[begins[good]] == BRACE) & (data[ends[good] - 1] == CLOSING)
     good[np.searchsorted(ends, _odd(data), "right")] = False
     if sizes.max() > LONG:
-        good &= ~_extreme(data, ends)
+        opening = np.flatnonzero((data == ord("[")) | (data == BRACE))
+        good &= np.bincount(np.searchsorted(ends, opening, "right"), minlength=len(ends)) <= DEEP
     for place in np.unique(np.searchsorted(ends, _not_numbers(data), "right")):
         good[place] = good[place] and is_json(values[place].as_py())
     return _texts(values, np.flatnonzero(good))
@@ -147,16 +146,3 @@ def _found(data: Bytes, text: bytes) -> Places:
     for further, letter in enumerate(text[1:], 1):
         places = places[data[places + further] == letter]
     return places
-
-
-def _extreme(data: Bytes, ends: Places) -> Flags:
-    """Flags values with so deep nesting, or so many digits on end, that a parser may refuse them."""
-    opening = np.flatnonzero((data == ord("[")) | (data == BRACE))
-    extreme: Flags = np.bincount(np.searchsorted(ends, opening, "right"), minlength=len(ends)) > DEEP
-    sample = data[::STEP]
-    others = np.flatnonzero((sample < ord("0")) | (sample > ord("9")))
-    others = np.concatenate([[-1], others, [len(sample)]])
-    for run in np.flatnonzero(np.diff(others) > MANY_DIGITS // STEP - 1):
-        first, last = np.searchsorted(ends, np.maximum(others[[run, run + 1]] * STEP, 0), "right")
-        extreme[first : last + 1] = True
-    return extreme
