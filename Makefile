@@ -157,7 +157,7 @@ screenshots: $(VENV)/.built-dev jars ## take the pictures of the pages in docs/i
 	@LOCKSTEP_SCREENSHOTS=$(CURDIR)/docs/images $(BIN)/python -m pytest -q tests/browser $(ARGS)
 
 .PHONY: guarantees
-guarantees: $(VENV)/.built jars ## all guarantees under the same crashes, five minutes; writes the table of docs/guarantees.md
+guarantees: $(VENV)/.built jars ## all guarantees with both engines under the same kills, eight minutes; writes the table of docs/guarantees.md
 	@LOCKSTEP_JARS=$(CURDIR)/.lockstep/jars $(BIN)/python bench/guarantees.py --page docs/guarantees.md $(ARGS)
 
 .PHONY: check

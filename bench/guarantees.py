@@ -1,8 +1,9 @@
-"""Compares all guarantees on one topic with the same crashes, and then each store with the topic, record by record.
+"""Kills runs of all guarantees with both engines on one topic, and then compares each store with what was produced.
 
-Usage: guarantees.py [--records 20000] [--only "at least once"] [--json] [--page docs/guarantees.md]. Exits 1 when a
-guarantee that promises each record once has lost or doubled one. Exits 1, too, when at least once was not seen to
-double, or at most once not to lose. `--page` writes the table into the page, when all guarantees were as promised.
+Usage: guarantees.py [--records 20000] [--only "at least once"] [--engine spark] [--json] [--page docs/guarantees.md].
+Compares whole rows. Exits 1 when a guarantee does not behave as it promises: also when at least once did not double the
+batch that was struck between its moves, or at most once did not lose it. `--page` writes the table into the page, when
+all guarantees were as promised. The last line counts what was seen.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg2
-
-from guarantees_table import Row, write
-from lockstep.cli.batches.running import shown_progress
+from guarantees_kills import Kill, Victim, strike
+from guarantees_rows import committed_by, judge, newest_batch, rows_due, rows_of
+from guarantees_table import Outcome, summary, write
+from lockstep.cli.progress import shown_progress
 from stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections import Counter
+    from collections.abc import Callable, Iterator, Sequence
 
-    from stack import Calls
+    from stack import Calls, Record
 
 BATCHES = 5
+SPARK, PROCESS = ENGINES = ("spark", "process")
 FILES = {
     "__init__.py": """from lockstep.core.pipeline.definition import *
 P = Pipeline("{name}", "{topic}", Json("id string, n int"), Append("public.{name}"), limits=Limits(records={batch}),
@@ -48,7 +49,8 @@ UNIQUE = ", primary key (_stream, _offset, _ordinal)"
 class Case:
     """A guarantee, the store of its results, and the cost of a crash: nothing, rows doubled, or rows lost.
 
-    `between` is the fault point where one of results and offsets has moved, and the other one has not.
+    `between` is the fault point where one of results and offsets has moved, and the other one has not. A task comes to
+    `at_work` in the middle of its work.
     """
 
     title: str
@@ -56,80 +58,86 @@ class Case:
     store: str | None
     between: str
     cost: str = "nothing"
+    at_work: str = "task.copy_mid"
 
-    @property
-    def name(self) -> str:
-        """Returns the pipeline's name."""
-        return self.title.replace(" ", "_")
+    def name(self, engine: str) -> str:
+        """Returns the name of the pipeline with this engine."""
+        return f"{self.title} {engine}".replace(" ", "_")
 
 
 CASES = (
     Case("per batch", "PerBatch()", None, "commit.published"),
-    Case("per partition", "PerPartition()", None, "range.published"),
+    # Between COMMIT and its acknowledgement, the task cannot know that its range is committed.
+    Case("per partition", "PerPartition()", None, "range.published", at_work="range.done_unacknowledged"),
     Case("idempotent", "Idempotent()", "WAREHOUSE", "deliver.done"),
     Case("at least once", "AtLeastOnce()", "WAREHOUSE", "deliver.done", "doubled"),
     Case("at most once", "AtMostOnce()", "WAREHOUSE", "commit.done_unacknowledged", "lost"),
 )
-VALIDATED, BETWEEN = "everything is validated", "one of the two has moved"
-# The point of each moment. Where a guarantee moves results and offsets differs, so each case names its own.
-CRASHES = {VALIDATED: "validate.after", BETWEEN: None, "both have moved": "announce.before"}
+AT_WORK, VALIDATED = "a task is at work", "everything is validated"
+BETWEEN, BOTH = "one of the two has moved", "both have moved"
+# The driver's moments. Where a task is at work, and where results and offsets move, differs: each case names its own.
+MOMENTS = {AT_WORK: None, VALIDATED: "validate.after", BETWEEN: None, BOTH: "announce.before"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The guarantees on one stack, over one topic."""
+    """The guarantees on one stack, over one topic. The driver is killed at each of these moments."""
 
     stack: Calls
     records: int
     say: Callable[[str], None]
     batches: int = BATCHES
-    moments: tuple[str, ...] = tuple(CRASHES)
+    moments: tuple[str, ...] = tuple(MOMENTS)
+    kills_executors: bool = True
 
-    def suffer(self, case: Case, topic: Counter[tuple[int, int]]) -> Row:
-        """Runs every crash, then a run to the end, and then compares the store with the topic."""
-        self._define(case)
-        self.stack.call("migrate", case.name)
+    def suffer(self, case: Case, engine: str, topic: Counter[Record]) -> Outcome:
+        """Kills the driver at every moment, and Spark's parts on the way to the end. Then compares store and topic."""
+        name, ledger = case.name(engine), self.stack.addresses["ledger"]
+        self._define(case, name)
+        self.stack.call("migrate", name)
+        struck = 0
+        for kill in self.drivers(case):
+            self._strike(kill, name, engine, "--until-idle")
+            struck = newest_batch(ledger, name) if kill.when == BETWEEN else struck
+        executors, workers = self.parts(case, engine)
+        for kill in executors:
+            self._strike(kill, name, engine)
+        for kill in workers:  # and the run goes on to the end
+            self._strike(kill, name, engine, "--until-idle")
+        if not workers:
+            self.say(f"{name}: to the end")
+            self.stack.call("run", name, "--until-idle", "--engine", engine)
+        if (ways := committed_by(ledger, name)) != [engine]:
+            raise SystemExit(f"{name}: committed batches were read by {ways}, not by {engine}")
+        self.say(f"{name}: {case.store or 'the ledger'} against the topic")
+        store = self.stack.addresses[(case.store or "ledger").lower()]
+        found = judge(case.cost, rows_due(ledger, name, topic), rows_of(ledger, store, name), struck)
+        where = "another Postgres" if case.store else "the ledger's"
+        kills = (len(self.moments), len(workers), len(executors))
+        return Outcome(case.title, engine, where, topic.total(), *kills, **asdict(found))
+
+    def drivers(self, case: Case) -> Iterator[Kill]:
+        """Yields the kills of drivers, each with its JVM. A run first finishes what the one before has left."""
+        own = {AT_WORK: case.at_work, BETWEEN: case.between}
         for moment in self.moments:
-            self.say(f"{case.title}: killed when {moment}")
-            self._kill(case, CRASHES[moment] or case.between)
-        self.say(f"{case.title}: to the end")
-        done = json.loads(self.stack.call("run", case.name, "--until-idle", "--json"))
-        self.say(f"{case.title}: {case.store or 'the ledger'} against the topic")
-        lost, doubled, as_promised = judge(case, topic, self._rows(case))
-        behind = done["batches"][1:]
-        seconds = sum(sum(filter(None, batch["seconds"].values())) for batch in behind)
-        pace = round(sum(batch["rows_written"] for batch in behind) / seconds) if behind else None
-        store = "another Postgres" if case.store else "the ledger's"
-        return Row(case.title, store, topic.total(), len(self.moments), lost, doubled, pace, as_promised)
+            yield Kill(Victim.DRIVER, moment, MOMENTS[moment] or own[moment])
 
-    def _kill(self, case: Case, point: str) -> None:
-        """Starts a `lockstep run` that kills itself and its JVM by SIGKILL at this point. Fails if it survives.
+    def parts(self, case: Case, engine: str) -> tuple[Sequence[Kill], Sequence[Kill]]:
+        """Returns the kills of executors and of Python workers. The driver of this process's engine has neither."""
+        if engine != SPARK:
+            return (), ()
+        executor, worker = (Kill(victim, AT_WORK, case.at_work) for victim in (Victim.EXECUTOR, Victim.WORKER))
+        return (executor,) * self.kills_executors, (worker,)
 
-        It first finishes what an earlier crash has left, which may be past the point already.
-        """
-        armed = self.stack.home / "armed"
-        armed.touch()
-        self.stack.call("run", case.name, "--until-idle", fault=f"{point}=group@{armed}")
+    def _strike(self, kill: Kill, name: str, engine: str, *options: str) -> None:
+        self.say(f"{name}: its {kill.victim} is killed when {kill.when}")
+        strike(self.stack, kill, "run", name, *options, "--engine", engine)
 
-    def _rows(self, case: Case) -> Counter[tuple[int, int]]:
-        with closing(psycopg2.connect(self.stack.addresses["ledger"])) as conn, conn.cursor() as cur:
-            cur.execute("set role lockstep_reader")
-            cur.execute("select stream_id, partition from lockstep.stream where pipeline = %s", (case.name,))
-            partitions = dict(cur.fetchall())
-        with (
-            closing(psycopg2.connect(self.stack.addresses[(case.store or "ledger").lower()])) as conn,
-            conn.cursor() as cur,
-        ):
-            if case.store is None:
-                cur.execute("set role lockstep_reader")
-            cur.execute(f"select _stream, _offset from public.{case.name}")
-            return Counter((partitions[stream], offset) for stream, offset in cur.fetchall())
-
-    def _define(self, case: Case) -> None:
-        folder = self.stack.home / "pipelines" / case.name
+    def _define(self, case: Case, name: str) -> None:
+        folder = self.stack.home / "pipelines" / name
         folder.mkdir(parents=True)
         facts = {
-            "name": case.name,
+            "name": name,
             "topic": self.stack.topic,
             "batch": self.records // self.batches,
             "guarantee": case.guarantee,
@@ -140,17 +148,12 @@ class Bench:
             (folder / file).write_text(text.format(**facts))
 
 
-def judge(case: Case, topic: Counter[tuple[int, int]], rows: Counter[tuple[int, int]]) -> tuple[int, int, bool]:
-    """Returns the records lost, the rows doubled, and whether this is exactly what the guarantee allows and costs."""
-    costs = {"lost": (topic - rows).total(), "doubled": (rows - topic).total()}
-    return costs["lost"], costs["doubled"], all(bool(costs[cost]) == (cost == case.cost) for cost in costs)
-
-
 def main() -> int:
     """Prints the table. Returns 1 when a guarantee did not behave as it promises."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--records", type=int, default=20_000)
     options.add_argument("--only", choices=[case.title for case in CASES], help="this guarantee alone")
+    options.add_argument("--engine", choices=ENGINES, help="this engine alone")
     options.add_argument("--json", action="store_true")
     options.add_argument("--page", type=Path, help="write the table into this page, if all is as promised")
     given = options.parse_args()
@@ -162,19 +165,24 @@ def main() -> int:
         stack = Stack(Path(home))
         try:
             topic, bench = stack.fill(given.records), Bench(stack, given.records, say)
-            rows = [bench.suffer(case, topic) for case in CASES if given.only in {None, case.title}]
+            outcomes = [
+                bench.suffer(case, engine, topic)
+                for case in CASES
+                for engine in ENGINES
+                if given.only in {None, case.title} and given.engine in {None, engine}
+            ]
         finally:
             stack.end()
-    kept = all(row.as_promised for row in rows)
+    kept = all(outcome.as_promised for outcome in outcomes)
     machine = this_machine(round(time.monotonic() - began))
-    show(rows, machine, as_json=given.json)
-    if given.page and kept and not given.only:
-        write(given.page, rows, machine, BATCHES)
+    if given.page and kept and len(outcomes) == len(CASES) * len(ENGINES):
+        write(given.page, outcomes, machine, BATCHES)
+    show(outcomes, machine, as_json=given.json)
     return int(not kept)
 
 
 def this_machine(seconds: int) -> dict[str, Any]:
-    """Returns what the figures depend on, and how long all of them took."""
+    """Returns the machine, and how long all of it took."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -185,17 +193,20 @@ def this_machine(seconds: int) -> dict[str, Any]:
     }
 
 
-def show(rows: list[Row], machine: dict[str, Any], *, as_json: bool) -> None:
-    """Prints one line for each guarantee, and the machine."""
+def show(outcomes: list[Outcome], machine: dict[str, Any], *, as_json: bool) -> None:
+    """Prints one line for each guarantee and engine, the machine, and what was seen in all."""
     if as_json:
-        print(json.dumps({"machine": machine, "crashes": list(CRASHES), "guarantees": [asdict(row) for row in rows]}))
+        found = [asdict(outcome) for outcome in outcomes]
+        print(json.dumps({"machine": machine, "guarantees": found, "summary": summary(outcomes)}))
         return
-    print(f"{'guarantee':<15}{'store':<18}{'records':>9}{'crashes':>9}{'lost':>8}{'doubled':>9}{'rows/s':>8}")
-    for row in rows:
-        mark = "" if row.as_promised else "  NOT as promised"
-        counts = f"{row.records:>9}{row.crashes:>9}{row.lost:>8}{row.doubled:>9}{row.rows_per_second or '-':>8}"
-        print(f"{row.guarantee:<15}{row.store:<18}{counts}{mark}")
+    print(f"{'guarantee':<15}{'engine':<9}{'store':<18}{'records':>8}   killed  {'lost':>8}{'doubled':>9}{'other':>7}")
+    for outcome in outcomes:
+        mark = "" if outcome.as_promised else "  NOT as promised"
+        killed = f"{outcome.drivers:>4}{outcome.workers:>3}{outcome.executors:>3}"
+        counts = f"{outcome.records:>8}{killed}  {outcome.lost:>8}{outcome.doubled:>9}{outcome.other:>7}"
+        print(f"{outcome.guarantee:<15}{outcome.engine:<9}{outcome.store:<18}{counts}{mark}")
     print(json.dumps(machine))
+    print(summary(outcomes))
 
 
 if __name__ == "__main__":

@@ -10,38 +10,52 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BEGIN, END = "<!-- Written by `make guarantees`. -->\n", "<!-- End of what is written. -->\n"
-HEADS = ("guarantee", "store", "records", "crashes", "lost", "doubled", "rows/s")
+KILLED = ("drivers", "workers", "executors")
+HEADS = ("guarantee", "engine", "store", "records", *(f"{part} killed" for part in KILLED), "lost", "doubled", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """The result of one guarantee.
-
-    Its pace is that of the batches after the last crash, except for the first of them.
-    """
+class Outcome:
+    """The result of one guarantee with one engine: what was killed, and how the store differs from the topic."""
 
     guarantee: str
+    engine: str
     store: str
     records: int
-    crashes: int
+    drivers: int
+    workers: int
+    executors: int
     lost: int
     doubled: int
-    rows_per_second: int | None
+    other: int
     as_promised: bool
 
+    def cells(self) -> tuple[object, ...]:
+        """Returns the cells of the page's row, in the order of the heads. A process has no parts of Spark to kill."""
+        parts = [part if self.engine == "spark" else "-" for part in (self.workers, self.executors)]
+        costs = (self.lost, self.doubled, self.other)
+        return (self.guarantee, self.engine, self.store, self.records, self.drivers, *parts, *costs)
 
-def table(rows: Sequence[Row], machine: dict[str, Any], batches: int) -> str:
-    """Returns the machine and the rows as the page shows them."""
-    lines: list[tuple[object, ...]] = [HEADS, ("---",) * len(HEADS)]
-    for row in rows:
-        pace = row.rows_per_second or "-"
-        lines.append((row.guarantee, row.store, row.records, row.crashes, row.lost, row.doubled, pace))
+
+def table(outcomes: Sequence[Outcome], machine: dict[str, Any], batches: int) -> str:
+    """Returns the machine, the rows and the summary as the page shows them."""
+    lines: list[tuple[object, ...]] = [HEADS, ("---",) * len(HEADS), *(outcome.cells() for outcome in outcomes)]
     where = f"{machine['cores']} cores, {machine['memory GiB']} GiB, load {machine['load']:.0f}"
-    size = f"{rows[0].records // batches:,}"
     return (
-        f"{machine['at'][:10]}, {where}; {batches} batches each, {machine['seconds']} s for all. The pace is that of a warm\n"
-        f"process over batches of {size} records: [bench](../bench/README.md) has that of larger ones.\n\n"
+        f"{machine['at'][:10]}, {where}; {batches} batches each, {machine['seconds']} s for all.\n\n"
         + "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+        + f"\nIts last line: `{summary(outcomes)}`\n"
+    )
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Returns in one line what all of them have seen."""
+    kills = ", ".join(f"{sum(getattr(outcome, part) for outcome in outcomes)} {part}" for part in KILLED)
+    kept = [outcome for outcome in outcomes if outcome.as_promised]
+    due = {cost: sum(getattr(outcome, cost) for outcome in kept) for cost in ("lost", "doubled")}
+    return (
+        f"{len(kept)} of {len(outcomes)} as promised: {sum(outcome.records for outcome in outcomes)} records compared "
+        f"whole; killed: {kills}; {due['doubled']} doubled and {due['lost']} lost where the guarantee allows it"
     )
 
 
@@ -54,8 +68,8 @@ def written(page: str) -> str:
     return inside
 
 
-def write(page: Path, rows: Sequence[Row], machine: dict[str, Any], batches: int) -> None:
+def write(page: Path, outcomes: Sequence[Outcome], machine: dict[str, Any], batches: int) -> None:
     """Replaces what stands between the marks of the page."""
     text = page.read_text(encoding="utf-8")
     old = f"{BEGIN}{written(text)}{END}"
-    page.write_text(text.replace(old, f"{BEGIN}\n{table(rows, machine, batches)}\n{END}"), encoding="utf-8")
+    page.write_text(text.replace(old, f"{BEGIN}\n{table(outcomes, machine, batches)}\n{END}"), encoding="utf-8")

@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 from signal import SIGKILL
+from typing import NamedTuple
 
 import psycopg2
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,6 +23,17 @@ from lockstep.ledger.migrate import migrate
 
 TOPIC, PARTITIONS = "guarantees.v1", 4
 SECONDS = 400
+# Ends of texts that a careless writer would change: quotes, a backslash, an escape of COPY, a tab, characters of four bytes.
+ODD = ("", ' "q"', "\\", "\\N", "\t", "\U0001f600", "\u00e9,;")
+
+
+class Record(NamedTuple):
+    """A record of the topic, with its values."""
+
+    partition: int
+    offset: int
+    id: str
+    n: int
 
 
 class Calls:
@@ -43,48 +55,80 @@ class Calls:
             with suppress(ProcessLookupError):
                 os.killpg(group, SIGKILL)
 
-    def fill(self, records: int) -> Counter[tuple[int, int]]:
-        """Produces the topic's records. Returns the (partition, offset) that a separate reader finds there."""
+    def fill(self, records: int) -> Counter[Record]:
+        """Produces the topic's records and returns them. Fails if a separate reader finds others in the topic."""
         admin = AdminClient({"bootstrap.servers": self.kafka})
         admin.create_topics([NewTopic(self.topic, PARTITIONS, 1)])[self.topic].result(30)
-        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20})
-        for n in range(records):
-            producer.produce(self.topic, json.dumps({"id": f"r{n}", "n": n}), f"k{n}", partition=n % PARTITIONS)
+        producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 20, "enable.idempotence": True})
+        produced = Counter(
+            Record(n % PARTITIONS, n // PARTITIONS, f"r{n}{ODD[n % len(ODD)]}", n) for n in range(records)
+        )
+        for record in produced:
+            producer.produce(
+                self.topic, json.dumps({"id": record.id, "n": record.n}), f"k{record.n}", partition=record.partition
+            )
             producer.poll(0)
         producer.flush(60)
+        if self._read() != produced:
+            raise SystemExit(f"topic {self.topic} does not hold the records that were produced")
+        return produced
+
+    def _read(self) -> Counter[Record]:
+        """Reads the topic to its end."""
         options = {"bootstrap.servers": self.kafka, "group.id": "bench", "enable.partition.eof": True}
         consumer = Consumer(options | {"auto.offset.reset": "error", "enable.auto.commit": False})
         consumer.assign([TopicPartition(self.topic, p, 0) for p in range(PARTITIONS)])
-        found: Counter[tuple[int, int]] = Counter()
+        found: Counter[Record] = Counter()
         ends = 0
         while ends < PARTITIONS:
             for message in consumer.consume(10_000, 1):
                 if message.error():
                     ends += 1
                 else:
-                    found[message.partition(), message.offset()] += 1
+                    value = json.loads(message.value())
+                    found[Record(message.partition(), message.offset(), value["id"], value["n"])] += 1
         consumer.close()
         return found
 
-    def call(self, *words: str, fault: str = "") -> str:
-        """Runs a command and returns its output.
+    def call(self, *words: str) -> str:
+        """Runs a command and returns its output."""
+        return self.finish(self.start(*words))
+
+    def start(self, *words: str, fault: str = "", master: str = "") -> subprocess.Popen[bytes]:
+        """Starts a command, in a process group of its own.
 
         It uses files instead of pipes, because Spark's workers outlive a killed driver for a while.
         """
-        out, err = self.home / "out", self.home / "err"
-        with out.open("wb") as to_out, err.open("wb") as to_err:
+        more = {"LOCKSTEP_FAULT": fault} | ({"SPARK_MASTER": master} if master else {})
+        with self._out.open("wb") as to_out, self._err.open("wb") as to_err:
             process = subprocess.Popen(
                 [str(Path(sys.executable).with_name("lockstep")), *words],
-                env=self.environ | {"LOCKSTEP_FAULT": fault},
+                env=self.environ | more,
                 stdout=to_out,
                 stderr=to_err,
                 start_new_session=True,
             )
-            self.groups.append(process.pid)
-            code = process.wait(SECONDS)
-        if code != (-SIGKILL if fault else 0):
-            raise SystemExit(f"lockstep {' '.join(words)} ended with {code}: {err.read_text().strip()}")
-        return out.read_text()
+        self.groups.append(process.pid)
+        return process
+
+    def finish(self, process: subprocess.Popen[bytes], expected: int = 0) -> str:
+        """Waits for the last started command and returns its output. Fails if it ends with another code."""
+        code = process.wait(SECONDS)
+        if code != expected:
+            raise SystemExit(f"{process.args!r} ended with {code} instead of {expected}: {self.errors()}")
+        return self._out.read_text()
+
+    def errors(self) -> str:
+        """Returns what the last command has written to standard error."""
+        return self._err.read_text().strip()
+
+    @property
+    def _out(self) -> Path:
+        return self.home / "out"
+
+    @property
+    def _err(self) -> Path:
+        return self.home / "err"
 
 
 class Stack(Calls):
