@@ -37,7 +37,8 @@ class RangeRows:
             if reasons.null_count == rows.num_rows:
                 self._keep(self._spool, rows)
                 return
-            self._keep(self._spool, rows.filter(pc.is_null(reasons)))
+            if reasons.null_count:
+                self._keep(self._spool, rows.filter(pc.is_null(reasons)))
             rows = rows.filter(pc.is_valid(reasons))
         for piece in copy_binary(rows):
             self._session.copy(self._stream_id, rows.schema.names, piece)

@@ -26,12 +26,8 @@ QUANTILES = (0.5, 1.0)
 WEB = ("http://", "https://")
 FOLDERS = re.compile(r" at \S*/")  # in front of the file that began a job: they are this machine's
 SKIPPED = "skipped"  # its rows were there from an earlier job
-SCAN_NODE, TASKS_NODE, FILTER_NODE, ROWS_METRIC = (
-    f"BatchScan {KAFKA} ",
-    "MapInArrow",
-    "Filter",
-    "number of output rows",
-)  # Spark's names
+SCAN_NODE, TASKS_NODE, FILTER_NODE = f"BatchScan {KAFKA} ", "MapInArrow", "Filter"  # Spark's names, as those below
+ROWS_METRIC = "number of output rows"
 HEAP, MEBIBYTE = "JVMHeapMemory", 1024 * 1024
 
 
