@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from guarantees import BETWEEN, CASES, ENGINES, SPARK, Bench
+import guarantees
+from guarantees import BETWEEN, CASES, ENGINES, MOMENTS, SPARK, Bench
 from guarantees_rows import Found, Stored, judge
-from guarantees_table import Outcome, summary, table, write, written
+from guarantees_table import HEADS, Outcome, summary, table, write, written
 from stack import Calls
 
 RECORDS, BATCHES = 160, 2
@@ -77,6 +78,23 @@ def test_whole_rows_are_compared_and_the_cost_falls_on_the_struck_batch_alone(co
 @pytest.mark.parametrize("cost", ["lost", "doubled"])
 def test_a_cost_that_no_batch_has_paid_is_not_as_promised(cost):
     assert not judge(cost, RECORDED, RECORDED, struck=3).as_promised
+
+
+def test_the_page_has_a_row_for_each_guarantee_and_engine_with_its_cost_under_all_kills():
+    lines = [line.strip("| ").split(" | ") for line in written(PAGE.read_text()).splitlines() if line.startswith("|")]
+    heads, _, *rows = lines
+
+    assert tuple(heads) == HEADS
+    assert [tuple(row[:2]) for row in rows] == [(case.title, engine) for case in CASES for engine in ENGINES]
+    for row in rows:
+        found = dict(zip(HEADS, row, strict=True))
+        case = next(case for case in CASES if case.title == found["guarantee"])
+        costs = costs_of(case, int(found["records"]) // guarantees.BATCHES)
+        assert (int(found["lost"]), int(found["doubled"]), int(found["other"])) == (*costs, 0), row
+        parts = ("1", "1") if found["engine"] == SPARK else ("-", "-")
+        assert (found["drivers killed"], found["workers killed"], found["executors killed"]) == (
+            str(len(MOMENTS)), *parts,
+        ), row  # fmt: skip
 
 
 def test_the_table_takes_the_place_of_the_one_between_the_marks_and_nothing_else(tmp_path):
