@@ -19,9 +19,13 @@ def rows(chapter: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in table[2:]]
 
 
-def way() -> dict[str, list[str]]:
-    """Returns, per file of the way, its functions."""
-    return {re.findall(r"`([^`]+)`", file)[0]: re.findall(r"`([^`]+)`", named) for file, named, _ in rows("The way")}
+def way(where: str | None = None) -> dict[str, list[str]]:
+    """Returns, per file of the way, its functions: of the driver, of a task, or of both."""
+    return {
+        re.findall(r"`([^`]+)`", file)[0]: re.findall(r"`([^`]+)`", named)
+        for file, place, named, _ in rows("The way")
+        if where in {None, place}
+    }
 
 
 def beside() -> list[str]:
