@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lockstep.ledger.views import reading
-from lockstep.steps.inspect.offset_counts import OffsetCounts
+from lockstep.ledger.views.engine_offsets import EngineOffsets
 from support.fakes.ledger_rows import LedgerRows, read
 
 
@@ -22,8 +22,8 @@ def done_by(ledger, way: str, ranges: dict[int, tuple[int, int]], **how: Any) ->
     ledger.committed(batch, token, **how)
 
 
-def by_engine(conn, *names: str, counts: OffsetCounts | None = None, patience: float = 60.0):
-    return read(conn, (counts or OffsetCounts()).count, names or ("orders",), patience)
+def by_engine(conn, *names: str, counts: EngineOffsets | None = None, patience: float = 60.0):
+    return read(conn, (counts or EngineOffsets()).count, names or ("orders",), patience)
 
 
 def test_a_pipeline_without_a_commit_has_none_of_either_engine(ledger, conn):
@@ -66,7 +66,7 @@ def test_attempts_of_older_code_are_spark_by_its_old_route_and_unknown_without_o
 
 
 def test_a_closed_batch_is_counted_once_and_an_open_one_anew(ledger, conn):
-    counts, first, other = OffsetCounts(batches_at_once=2), ledger.stream(0), ledger.stream(1)
+    counts, first, other = EngineOffsets(batches_at_once=2), ledger.stream(0), ledger.stream(1)
     for begin in range(0, 50, 10):
         done_by(ledger, "spark", {first: (begin, begin + 10)})
     opened = ledger.planned({first: (50, 60), other: (0, 7)})
@@ -78,11 +78,11 @@ def test_a_closed_batch_is_counted_once_and_an_open_one_anew(ledger, conn):
     ledger.committed(opened, token)
     for _ in range(2):
         assert by_engine(conn, counts=counts) == {"orders": {"spark": 50, "process": 17}}
-    assert by_engine(conn, counts=OffsetCounts()) == by_engine(conn, counts=counts)
+    assert by_engine(conn, counts=EngineOffsets()) == by_engine(conn, counts=counts)
 
 
 def test_a_history_that_is_counted_in_part_has_no_figure_yet(ledger, conn):
-    counts, stream = OffsetCounts(batches_at_once=2), ledger.stream(0)
+    counts, stream = EngineOffsets(batches_at_once=2), ledger.stream(0)
     for begin in range(3):
         done_by(ledger, "spark", {stream: (begin, begin + 1)})
 

@@ -17,7 +17,7 @@ from lockstep.core.lake.iceberg import lake_places
 from lockstep.ledger.lake.told import newest_moves
 from lockstep.ledger.migrate import require_migrated
 from lockstep.ledger.views import overview
-from lockstep.steps.inspect.offset_counts import OffsetCounts
+from lockstep.ledger.views.engine_offsets import EngineOffsets
 from lockstep.steps.inspect.status import known_of, status
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Scraper:
         self._round: _Round | None = None
         self._dags: Mapping[str, bool | None] = {}
         self._errors: dict[str, Document] = {}
-        self._offsets = OffsetCounts()
+        self._offsets = EngineOffsets()
 
     def scrape(self) -> Document:
         """Returns, within the patience, `up` of each system, its last error, and each pipeline with its health.

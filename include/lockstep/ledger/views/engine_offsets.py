@@ -18,7 +18,7 @@ BATCHES_AT_ONCE = 10_000  # of each pipeline, in one query
 NONE = dict.fromkeys(map(str, Way), 0)
 
 
-class OffsetCounts:
+class EngineOffsets:
     """The committed offsets of pipelines, counted on from call to call.
 
     A closed batch never changes, so its offsets are kept. A restored ledger may lack batches that were counted: start
