@@ -168,8 +168,8 @@ def test_an_attempt_that_fails_keeps_its_stages_and_no_value_of_a_record(pipelin
     with pytest.raises(BadData, match="no such customer"):
         loaded.run()
 
-    (stage,) = attempt(loaded)["spark"]["stages"]
-    assert (attempt(loaded)["state"], stage["state"]) == ("failed", "failed")
+    (stage,) = [each for each in attempt(loaded)["spark"]["stages"] if each["state"] == "failed"]  # 4.0 has one more
+    assert attempt(loaded)["state"] == "failed"
     assert stage["failed_tasks"] >= 2, "a task may be tried twice here"
     assert (stage["median_seconds"], stage["longest_seconds"]) == (None, None)
     assert "customer" not in str(stage)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PYTHON_SUBJECT = "python"
 # From the first version on, and before the second. A test holds them to pyproject.toml.
 FITTING = {
-    Check.PYSPARK: ((4, 0), (4, 2)),
+    Check.PYSPARK: ((4, 0), (4, 4)),
     Check.EXPECTATIONS: ((1, 24), (2,)),
     Check.CONFLUENT: ((2, 16), (2, 17)),
     Check.AIRFLOW: ((3, 1, 8), (3, 4)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 import time
 import warnings
@@ -67,6 +68,8 @@ def _attached(address: str) -> tuple[Any, str]:
 
     session: Any = SparkSession.builder.remote(address).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=CALL_TRIES)])
+    # PySpark 4.2 closes it when the interpreter has ended gRPC's threads, and then waits for them for ever.
+    atexit.register(session.client.close)
     return session, session.conf.get(READY, "")
 
 
