@@ -20,7 +20,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 
 def main() -> int:
-    """Prints each ratio beside the recorded one."""
+    """Prints each ratio with the recorded one."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--records", type=int, default=quick.RECORDS)
     options.add_argument("--rounds", type=int, default=3)

@@ -71,5 +71,5 @@ def machine(place: Place) -> dict[str, Any]:
 
 
 def _ended(*_: Any) -> None:
-    """Exits when the process is told to end, which also stops the servers."""
+    """Exits at a signal to end, which also stops the servers."""
     sys.exit(1)

@@ -1,4 +1,4 @@
-"""Tests YARN with the real scheduler of Airflow: the driver beside its task or in a container, and each part may die.
+"""Tests YARN with the real scheduler of Airflow: the driver on its task's machine or in a container, and each part may die.
 
 In cluster mode Spark's defaults name the file with the servers. Neither the task nor any argument tells it a password.
 """

@@ -1,4 +1,4 @@
-"""Runs YARN for a test: a ResourceManager, and NodeManagers of which each may die with its containers."""
+"""Runs YARN for a test: a ResourceManager, and NodeManagers. Each may die with its containers."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Yarn:
         return conf
 
     def _start(self, what: str, conf: Path) -> subprocess.Popen[bytes]:
-        """Starts one server. Its log is beside its folder, and it knows nothing of Lockstep."""
+        """Starts one server. Its log is next to its folder, and it knows nothing of Lockstep."""
         path = f"{conf}:{self.folder / 'jars'}/*:{java.pyspark_jars()}/*"
         options = ["-Xmx256m", "--add-opens=java.base/java.lang=ALL-UNNAMED"]
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LOCKSTEP"))}

@@ -1,4 +1,4 @@
-"""Tests the zip that executors import from: all of our code, nobody else's, and equal for equal code."""
+"""Tests the zip that executors import from: all of our code and no other, and equal for equal code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a plain JSON append enters the functions that the page about it lists, and nothing beside that is unnamed."""
+"""Tests that a plain JSON append enters the functions that the page about it lists, and that it names all others."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def followed(drill, tmp_path):
 
 
 def entered(file: Path) -> Entered:
-    """Returns what one process has entered of the functions and methods that stand in our files."""
+    """Returns what one process has entered of the functions and methods in our files."""
     found: Entered = {}
     for line in file.read_text().splitlines():
         name, function = line.split("\t")

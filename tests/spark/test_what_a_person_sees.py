@@ -1,4 +1,4 @@
-"""Tests that a stage that fails prints one line: no stack trace, and no line of the JVM's, whoever started Spark."""
+"""Tests that a stage that fails prints one line: no stack trace, and no line of the JVM's, in every way to start Spark."""
 
 from __future__ import annotations
 

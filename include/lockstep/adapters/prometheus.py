@@ -109,7 +109,7 @@ def exposition(scrape: Callable[[], Mapping[str, Any]], accept: str = "") -> tup
 
 
 def serve(scrape: Callable[[], Mapping[str, Any]], host: str, port: int) -> tuple[WSGIServer, Thread]:
-    """Serves a new scrape to each request, from threads beside this one. Raises `Refusal` if the address is taken."""
+    """Serves a new scrape to each request, from threads of its own. Raises `Refusal` if the address is taken."""
     try:
         return start_http_server(port, host, _registry(scrape))
     except OSError as error:

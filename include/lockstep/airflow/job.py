@@ -109,7 +109,7 @@ class SparkJobOperator(SparkSubmitOperator):
 
 
 def run_class(hook: SparkSubmitHook, *command: str) -> None:
-    """Runs a class of Spark's jars beside `spark-submit`, with nothing secret in its environment."""
+    """Runs a class of Spark's jars as `spark-submit` does, with nothing secret in its environment."""
     program = str(Path(hook._connection["spark_binary"]).with_name("spark-class"))  # noqa: SLF001 - as it has resolved it
     subprocess.run([program, *command], env=of_submitters(), check=False, timeout=MASTER_SECONDS)
 

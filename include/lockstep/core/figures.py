@@ -45,7 +45,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The engine's own account of an attempt. None stands for what it does not say.
+    """The engine's own account of an attempt. None means that it does not say.
 
     `stages` are those that ran, in their order. The heap is that of the fullest JVM, its peak an upper bound. `records`
     are those that the engine itself has counted as they came from its tasks.

@@ -100,7 +100,7 @@ class KafkaOptions:
         return dict(self.values).get("sasl.mechanism")
 
     def for_librdkafka(self) -> dict[str, str]:
-        """Returns the options as confluent-kafka takes them. A login at MSK needs a callback beside them."""
+        """Returns the options as confluent-kafka takes them. A login at MSK also needs a callback."""
         ours = dict(self.values)
         if self.mechanism == logins.OAUTHBEARER:
             ours[METHOD] = CLIENT_CREDENTIALS

@@ -1,4 +1,4 @@
-"""Reads docs/from-run-to-commit.md: the files and functions of the way, and the files beside it."""
+"""Reads docs/from-run-to-commit.md: the files and functions of the way, and the other files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def way(where: str | None = None) -> dict[str, list[str]]:
 
 
 def beside() -> list[str]:
-    """Returns the files and folders beside the way. A folder ends with a slash."""
+    """Returns the other files and folders. A folder ends with a slash."""
     return [name for files, _ in rows("Beside the way") for name in re.findall(r"`([^`]+)`", files)]
 
 

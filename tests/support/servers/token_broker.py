@@ -1,4 +1,4 @@
-"""Runs a broker that lets in whoever has a token which its issuer has signed. It looks the issuer's keys up itself."""
+"""Runs a broker that lets in clients with a token that its issuer has signed. It looks the issuer's keys up itself."""
 
 from __future__ import annotations
 

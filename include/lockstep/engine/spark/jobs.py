@@ -19,7 +19,7 @@ MOST_METERS = 8  # attempts whose figures are still wanted. An interrupted one n
 
 
 class Jobs(Protocol):
-    """The requests of an engine to Spark beside its data."""
+    """The requests of an engine to Spark, apart from its data."""
 
     def application(self) -> Application:
         """Returns the application's id, with its pages and its event log, if it has them."""

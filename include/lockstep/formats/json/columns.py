@@ -171,7 +171,7 @@ class JsonColumns:
         return self._exact(values, places, table) if table.num_rows == len(some) else None
 
     def _exact(self, values: pa.Array, places: Places, table: pa.Table) -> Iterator[Decoded]:
-        """Yields the values that Arrow has read exactly, and then those of which some fields were read apart."""
+        """Yields the records that Arrow has read exactly, and then those with fields that were read apart."""
         whole = [exact(table.column(each.name).combine_chunks(), each) for each in self.columns]
         batch = pa.RecordBatch.from_arrays([array for array, _ in whole], names=table.schema.names)
         is_odd, is_left = np.zeros((2, len(places)), np.bool_)

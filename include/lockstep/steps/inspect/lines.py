@@ -61,7 +61,7 @@ def route_lines(route: dict[str, str] | None) -> list[str]:
 
 
 def spark_lines(attempt: dict[str, Any], delivered: int) -> list[str]:
-    """Returns the line with Spark's own count of an attempt's records beside ours, or none if Spark did not read."""
+    """Returns a line with Spark's count of an attempt's records and ours, or none if Spark did not read."""
     if not attempt["spark_application_id"]:
         return []
     records = (attempt["spark"] or {}).get("records")

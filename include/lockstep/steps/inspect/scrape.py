@@ -74,7 +74,7 @@ def scraped_ledger(dsn: str) -> connection:
 
 
 class Scraper:
-    """Answers scrapes. Those that come while a look is still under way share it."""
+    """Answers scrapes, and lets those share a look that come while it is still under way."""
 
     def __init__(self, sources: Sources, patience: float = SCRAPE_PATIENCE) -> None:
         self._sources, self._patience = sources, patience

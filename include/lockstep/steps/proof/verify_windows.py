@@ -39,7 +39,7 @@ UNSURE_SEGMENTS = "segments with a record that has no value for a column, or tha
 
 
 def recounted(log: Log, target: Windows, streams: Sequence[Any], ever: Sequence[Any]) -> list[PromiseCheck]:
-    """Checks every segment that the log still holds, and the row of each window of which all segments were read.
+    """Checks every segment that the log still holds, and the row of each window whose segments were all read.
 
     `ever` are all streams, also of logs that are gone.
     """
