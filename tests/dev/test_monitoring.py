@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -124,7 +125,7 @@ def test_a_prometheus_reads_the_values_of_each_panel(watching):
     watching.until(lambda: watching.query("lockstep_lag_records"))
 
     for expression in expressions():
-        assert watching.query(expression), expression
+        watching.until(partial(watching.query, expression))  # a rate takes two scrapes
     lags = {found["metric"]["pipeline"]: found["value"][1] for found in watching.query("lockstep_lag_records")}
     assert lags == dict.fromkeys(["orders", "short", "held", "unsent", *RAISED], "7")
     now = {

@@ -57,7 +57,9 @@ class Environments(Watch):
         environ = (process / "environ").read_bytes()
         if self._mark in environ:
             command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            self.seen[command] = environ
+            # A process that becomes another program has no command line for a moment, and then another environment.
+            if command and (process / "environ").read_bytes() == environ:
+                self.seen[command] = environ
 
     def holding(self, secret: str) -> list[str]:
         return [command for command, environ in self.seen.items() if secret.encode() in environ]
