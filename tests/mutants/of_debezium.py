@@ -9,11 +9,42 @@ KEPT = "tests/simulation/test_unavailable.py::test_"
 MARKED = "tests/formats/test_debezium_placeholders.py::test_"
 REALS = "tests/formats/test_debezium_reals.py::test_"
 RENAMED = "tests/simulation/test_renamed_columns.py::test_"
+FILLED = "tests/simulation/test_filled_values.py::test_"
 TEMPLATES = "tests/formats/test_debezium_templates.py::test_"
 PROTOBUF = "tests/formats/test_protobuf_columns.py::test_"
 DECODER = "formats/debezium/decoder.py"
 
 MUTANTS = [
+    one(
+        "a value that is filled in stays unsure",
+        "a spoiled value would be passed over, and the check would say that it was compared",
+        f"{FILLED}a_spoiled_value_that_an_older_record_gave_is_found[per batch]",
+        Edit(
+            "targets/proof/newest.sql",
+            '        then replace(c."Unsure", {marked}, \',\') else c."Unsure" end',
+            '        then c."Unsure" else c."Unsure" end',
+        ),
+    ),
+    one(
+        "a value returns from before a deletion, when it is compared",
+        "verify would say of a right row that it is wrong",
+        f"{FILLED}after_a_deletion_the_value_is_null[per batch-True]",
+        Edit(
+            "targets/proof/newest.sql",
+            "set {name} = case when n.\"Became\" <> 'deleted' then n.{name} end,",
+            "set {name} = n.{name},",
+        ),
+    ),
+    one(
+        "a row that nothing explains counts as compared",
+        "verify would count a row of which it knows nothing",
+        f"{FILLED}a_value_that_no_record_has_is_null_or_is_left_out[per batch]",
+        Edit(
+            "steps/proof/verify_upsert.py",
+            "    compared = rest.compared - unexplained\n",
+            "    compared = rest.compared\n",
+        ),
+    ),
     one(
         "a truncation is filtered",
         "the rows of a table that is empty by now would stay, and nobody would know",

@@ -84,7 +84,7 @@ def test_the_target_is_the_source_behind_every_batch(pipeline, topic, produce, g
     assert faults(made) == []
 
 
-def test_a_value_that_was_spoiled_is_found_and_one_that_is_unavailable_is_not_compared(pipeline, topic, produce):
+def test_a_value_that_was_spoiled_is_found_also_where_its_record_does_not_have_it(pipeline, topic, produce):
     name = topic(partitions=1)
     made = pipeline(name, "", DDL, target='Upsert("TABLE", key=("id",))', form=FORM)
     produce(name, [(KEY, change("c", {"id": 1, "name": "a", "doc": "first"}))])
@@ -93,10 +93,12 @@ def test_a_value_that_was_spoiled_is_found_and_one_that_is_unavailable_is_not_co
     made.run()
     assert rows(made) == {1: {"name": "b", "doc": "first", "photo": None}}
     assert faults(made) == []
-    made.ask(f"update public.{made.name} set name = 'spoiled' returning 1")
-    (wrong,) = faults(made)
-    assert wrong.name.endswith("each key's row is what its newest record says")
-    assert "name" in wrong.detail
+    for column, value in ("name", "b"), ("doc", "first"):
+        made.ask(f"update public.{made.name} set {column} = 'spoiled' returning 1")
+        (wrong,) = faults(made)
+        assert wrong.name.endswith("each key's row is what its newest record says")
+        assert f"{column} is spoiled, its record says {value}" in wrong.detail
+        made.ask(f"update public.{made.name} set {column} = '{value}' returning 1")
 
 
 KEEPS = "def transform(records):\n    return records.where('name != \"hidden\"')\n"

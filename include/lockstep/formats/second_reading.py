@@ -62,7 +62,7 @@ def undecodable(folder: PipelineFolder, registry: Registry | None) -> str | None
 class SecondReading:
     """The second decoder of records, which is the first one again.
 
-    Names a column as unsure whose value a record does not have. Such a column is never compared.
+    Names a column as unsure whose value a record does not have.
     """
 
     def __init__(self, folder: PipelineFolder, registry: Registry | None = None) -> None:

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lockstep.core.capture.debezium import without_mark
+from lockstep.core.pipeline.formats import is_marked
 from lockstep.core.proof.verification import PromiseCheck, Share, Wrong
 from lockstep.formats.second_reading import DELETED, FILTERED, REJECTED
 from lockstep.ledger.proof import verify as ledger
 from lockstep.steps.proof.verify_results import reading
 from lockstep.steps.rerun.again import RowsAgain
-from lockstep.targets.proof.decoded import Decoded, Newest, may_change_rows
+from lockstep.targets.proof.decoded import Decoded, may_change_rows
+from lockstep.targets.proof.newest import Newest
 from lockstep.targets.proof.truncated import mark_truncated
 from lockstep.targets.table.fit import require_columns
 
@@ -45,7 +47,7 @@ def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombston
         require_columns(cur, pipeline, columns)
         decoded = Decoded(cur, target.table, columns)
         stack.callback(decoded.drop)
-        newest = Newest(cur, target, decoded.types)
+        newest = Newest(cur, target, decoded.types, is_marked=is_marked(pipeline.format))
         stack.callback(newest.drop)
         gathered = _Gathered(log, target, decoded, newest, takes_tombstones=takes_tombstones)
         if gathered.again:
@@ -91,7 +93,7 @@ class _Gathered:
                 rows = self._accepted(self._reading([record for record in chunk if record.offset not in rejected]))
                 self.records += rows.num_rows
                 self._decoded.load(rows)
-                self.newest.keep(stream.stream_id, stream.epoch, comparable=comparable)
+                self.newest.keep(stream, segment, comparable=comparable)
 
     def _run_again(self, stream: Any, segment: Segment) -> None:
         """Adds the rows and deletions that a transform makes again. Keeps how far a stream has those of no run."""
@@ -101,7 +103,7 @@ class _Gathered:
             self.starts[stream.stream_id] = max(segment.until_offset, self.starts.get(stream.stream_id, 0))
             return
         self.records += self.again.into_decoded(self.target, stream, segment)
-        self.newest.keep(stream.stream_id, stream.epoch, comparable=True)
+        self.newest.keep(stream, segment, comparable=True)
 
     def settled(self, places: Sequence[tuple[int, int]], found: Wrong, wrong: Wrong, share: Share) -> Share:
         """Adds what was found wrong. Returns how much was compared: nothing if another run makes other rows, too."""
@@ -158,9 +160,12 @@ def _contents(gathered: _Gathered, rows: int, *, may_change: bool) -> PromiseChe
         return PromiseCheck(ROWS_MATCH_NEWEST, ok=True, detail=f"not compared: {why}", target=table, left_out=why)
     places = gathered.newest.changed(found)
     others, rest = counts.keys - counts.comparable, gathered.newest.comparable_rows()
-    compared = rest.compared
+    unexplained = gathered.newest.unexplained()
+    compared = rest.compared - unexplained
     left = [f"{others} keys whose newest record another definition decoded"] if others else []
-    left += [f"{rows - others - compared} rows without a record here"] if rows > others + compared else []
+    without = rows - others - rest.compared
+    left += [f"{without} rows without a record here"] if without > 0 else []
+    left += [f"{unexplained} rows with a value that their records do not have"] if unexplained else []
     share = gathered.settled(places, found, wrong, Share(compared, rows, batch=rest.batch))
     left += gathered.again.left.texts if gathered.again else []
     told = f"{share.compared} of {rows} rows compared with their records"

@@ -9,14 +9,11 @@ from psycopg2 import DataError, sql
 
 from lockstep.core.errors import Refusal
 from lockstep.core.proof.verification import MOST_NAMED_ERRORS
-from lockstep.core.records import SOURCE_ORDER
 from lockstep.engine.sinks.session import copy_rows
 from lockstep.formats.second_reading import DELETED, REREAD_COLUMNS, ROW, UNKNOWN
-from lockstep.ledger.changes.erasures import key_expression
 from lockstep.ledger.queries import queries
-from lockstep.ledger.quoting import each_name, in_database, table_name, typed_columns
+from lockstep.ledger.quoting import in_database, table_name, typed_columns
 from lockstep.ledger.rows import every, one
-from lockstep.ledger.staging.suppression import erased_columns, facts_of
 from lockstep.targets.table.fit import types_of_target
 
 if TYPE_CHECKING:
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from psycopg2.extensions import cursor
 
     from lockstep.core.pipeline.columns import Column
-    from lockstep.core.pipeline.targets import Upsert
     from lockstep.core.proof.verification import Segment, Wrong
 
 Q = queries("lockstep.targets.proof", "decoded")
@@ -92,107 +88,12 @@ class Decoded:
         with castable(self._table):
             self._cur.execute(statement, values | {"from_offset": from_offset, "until_offset": until_offset})
         found = every(self._cur)
-        named = [f"{where} offset {row.offset}: {_printable(row.what)}" for row in found]
+        named = [f"{where} offset {row.offset}: {printable(row.what)}" for row in found]
         wrong.extend(named, found[0].wrong if found else 0, [segment.batch_id for _ in found])
 
     def drop(self) -> None:
         """Makes room for another target's records."""
         self._cur.execute(Q["drop_decoded"])
-
-
-class Newest:
-    """Each key's newest record, gathered from chunk after chunk, for a comparison with the target's rows."""
-
-    def __init__(self, cur: cursor, target: Upsert, types: Mapping[str, str]) -> None:
-        self._cur = cur
-        self._target = target
-        self._types = types
-        keys, order = list(target.key), [target.order_by] if target.order_by else []
-        by_source = target.order_by == SOURCE_ORDER
-        others = [name for name in types if name not in keys] or keys
-        self._parts: dict[str, sql.Composable] = {
-            "target": table_name(target.table),
-            "columns": typed_columns(types.items()),
-            "names": each_name("{0}", types),
-            "keys": each_name("{0}", keys),
-            "casts": sql.SQL(", ").join(
-                _cast("t.{0}::{1} as {0}", name, types)
-                if name != SOURCE_ORDER
-                else sql.SQL(Q["placed"]).format(
-                    keys=sql.SQL(", ").join(_cast("t.{0}::{1}", key, types) for key in keys)
-                )
-                for name in types
-            ),
-            "order": each_name("{0} desc nulls last," if by_source else "{0} desc,", order, " "),
-            "excluded_order": each_name(
-                "coalesce(excluded.{0}, n.{0}, '')," if by_source else "excluded.{0},", order, " "
-            ),
-            "kept_order": each_name("coalesce(n.{0}, excluded.{0}, '')," if by_source else "n.{0},", order, " "),
-            "assignments": each_name(
-                "{0} = excluded.{0}", [name for name in others if not by_source or name not in order]
-            ),
-            "keep_order": sql.SQL(Q["keep_order"] if by_source else ""),
-            "target_keys": each_name("t.{0}", keys),
-        }
-        cur.execute(self._made("make_newest"))
-
-    def keep(self, stream_id: int, epoch: int, *, comparable: bool) -> None:
-        """Keeps the records of the chunk, unless a newer one of the key was read before."""
-        values = {"stream_id": stream_id, "epoch": epoch, "comparable": comparable, "live": [ROW, UNKNOWN, DELETED]}
-        with castable(self._target.table):
-            self._cur.execute(self._made("keep_newest"), values)
-
-    def mark_erased(self, pipeline: str) -> None:
-        """Marks the records of erased keys. Their rows must be gone."""
-        for column in erased_columns(self._cur, pipeline):
-            if column.column_name in self._types:
-                key = key_expression(column.column_name, as_uuid=column.as_uuid)
-                self._cur.execute(self._made("mark_erased", key=key), facts_of(column))
-
-    def counts(self) -> Any:
-        """Returns how many keys must have a row, and for how many the values are comparable."""
-        self._cur.execute(Q["count_newest"])
-        return one(self._cur)
-
-    def misplaced(self, starts: Mapping[int, int], wrong: Wrong) -> list[tuple[int, int]]:
-        """Adds the keys whose row is missing, of another record, put in by hand, or doubled. Returns their records."""
-        same_key = each_name("t.{0} = n.{0}", self._target.key, " and ")
-        shown_keys = each_name("coalesce(n.{0}, t.{0})", self._target.key)
-        statement = self._made("misplaced_keys", same_key=same_key, shown_keys=shown_keys)
-        facts = {"ordered": self._target.order_by is not None, "first": MOST_NAMED_ERRORS}
-        self._cur.execute(statement, _log(starts) | facts)
-        return _add(every(self._cur), wrong)
-
-    def changed(self, wrong: Wrong) -> list[tuple[int, int]]:
-        """Adds the keys whose row has other values than its record. Returns their records."""
-        differences, is_different = differing(self._types, dict.fromkeys(self._types, ""))
-        statement = self._made(
-            "changed_keys",
-            same_key=each_name("t.{0} = e.{0}", self._target.key, " and "),
-            shown_keys=each_name("t.{0}", self._target.key),
-            differences=differences,
-            is_different=is_different,
-        )
-        self._cur.execute(statement, {"first": MOST_NAMED_ERRORS})
-        return _add(every(self._cur), wrong)
-
-    def left_out(self, starts: Mapping[int, int]) -> Any:
-        """Counts the rows: those of streams outside this log, those of records below its start, and all."""
-        self._cur.execute(self._made("left_out_rows"), _log(starts))
-        return one(self._cur)
-
-    def comparable_rows(self) -> Any:
-        """Counts the rows whose values are comparable, and finds the oldest batch with others."""
-        same_key = each_name("t.{0} = e.{0}", self._target.key, " and ")
-        self._cur.execute(self._made("comparable_rows", same_key=same_key))
-        return one(self._cur)
-
-    def drop(self) -> None:
-        """Makes room for another target's records."""
-        self._cur.execute(Q["drop_newest"])
-
-    def _made(self, query: str, **more: sql.Composable) -> sql.Composed:
-        return sql.SQL(Q[query]).format(**self._parts, **more)
 
 
 @contextmanager
@@ -217,13 +118,10 @@ def differing(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.C
     """
     said, found = [], []
     for name, type_ in types.items():
-        as_text = "" if type_.startswith(COMPARED) else "::text"
         facts = {
-            "name": sql.Identifier(name),
+            **facts_of_column(name, type_),
             "said": sql.Literal(name),
-            "marked": sql.Literal(f",{name},"),
             "cast": sql.SQL(casts[name]),
-            "as_text": sql.SQL(as_text),
             "shown": sql.Literal(SHOWN_CHARACTERS),
         }
         different = sql.SQL(Q["is_different"]).format(**facts)
@@ -232,19 +130,15 @@ def differing(types: Mapping[str, str], casts: Mapping[str, str]) -> tuple[sql.C
     return sql.SQL(", ").join(said), sql.SQL("({})").format(sql.SQL(" or ").join(found))
 
 
-def _cast(template: str, name: str, types: Mapping[str, str]) -> sql.Composable:
-    return sql.SQL(template).format(sql.Identifier(name), sql.SQL(types[name]))
+def facts_of_column(name: str, type_: str) -> dict[str, sql.Composable]:
+    """Returns a column's name, its mark among the unsure ones, and the cast by which its values are compared."""
+    return {
+        "name": sql.Identifier(name),
+        "marked": sql.Literal(f",{name},"),
+        "as_text": sql.SQL("" if type_.startswith(COMPARED) else "::text"),
+    }
 
 
-def _log(starts: Mapping[int, int]) -> dict[str, list[int]]:
-    return {"streams": list(starts), "log_starts": list(starts.values())}
-
-
-def _add(found: Sequence[Any], wrong: Wrong) -> list[tuple[int, int]]:
-    named = [f"key {_printable(row.key)}: {_printable(row.what)}" for row in found]
-    wrong.extend(named, found[0].wrong if found else 0)
-    return [(row.stream, row.offset) for row in found]
-
-
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Returns the text with a question mark for each character that cannot be printed."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
