@@ -255,7 +255,7 @@ MUTANTS = [
         "the newest record of an erased key is missed",
         "verify --deep would call an erasure a loss",
         tuple(f"{GONE}[{kind}]" for kind in ("upsert", "upsert per partition")),
-        Edit("targets/proof/decoded.sql", '    when n."Erased" then false\n', ""),
+        Edit("targets/proof/newest.sql", '    when n."Erased" then false\n', ""),
         long=True,
     ),
     one(

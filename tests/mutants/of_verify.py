@@ -51,7 +51,7 @@ MUTANTS = [
         "verify compares no values of upserted rows",
         "a row that was changed in the target would pass",
         (f"{KEYED}test_deep_names_a_row_that_was_changed",),
-        Edit("targets/proof/decoded.sql", 'not e."Erased" and {is_different}', "{is_different} and false"),
+        Edit("targets/proof/newest.sql", 'not e."Erased" and {is_different}', "{is_different} and false"),
         long=True,
     ),
     one(

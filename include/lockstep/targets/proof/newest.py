@@ -17,7 +17,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name, typed_columns
 from lockstep.ledger.rows import every, one
 from lockstep.ledger.staging.suppression import erased_columns, facts_of
-from lockstep.targets.proof.decoded import castable, differing, facts_of_column, printable
+from lockstep.targets.proof.decoded import castable, differing, facts_of_column, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,6 +174,6 @@ def _log(starts: Mapping[int, int]) -> dict[str, list[int]]:
 
 
 def _add(found: Sequence[Any], wrong: Wrong) -> list[tuple[int, int]]:
-    named = [f"key {printable(row.key)}: {printable(row.what)}" for row in found]
+    named = [f"key {shown_text(row.key)}: {shown_text(row.what)}" for row in found]
     wrong.extend(named, found[0].wrong if found else 0)
     return [(row.stream, row.offset) for row in found]
