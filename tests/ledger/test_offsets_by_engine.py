@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lockstep.adapters.postgres import OWNER, transaction
 from lockstep.ledger.views import reading
 from lockstep.ledger.views.engine_offsets import EngineOffsets
-from support.fakes.ledger_rows import LedgerRows, read
+from support.fakes.ledger_rows import LedgerRows, commit_ranges, read
 
 
 def read_by(ledger, token: int, way: str) -> None:
@@ -79,6 +80,21 @@ def test_a_closed_batch_is_counted_once_and_an_open_one_anew(ledger, conn):
     for _ in range(2):
         assert by_engine(conn, counts=counts) == {"orders": {"spark": 50, "process": 17}}
     assert by_engine(conn, counts=EngineOffsets()) == by_engine(conn, counts=counts)
+
+
+def test_a_range_that_an_open_batch_has_committed_is_counted_once_too(ledger, conn):
+    counts, first, other = EngineOffsets(), ledger.stream(0), ledger.stream(1)
+    batch = ledger.planned({first: (0, 10), other: (0, 7)})
+    token = ledger.opened(batch, unit="stream")
+    read_by(ledger, token, "process")
+    with transaction(conn, OWNER) as cur:
+        commit_ranges(cur, (batch, token), other)
+
+    for _ in range(2):
+        assert by_engine(conn, counts=counts) == {"orders": {"spark": 0, "process": 7}}
+    ledger.committed(batch, token)
+    for _ in range(2):
+        assert by_engine(conn, counts=counts) == {"orders": {"spark": 0, "process": 17}}
 
 
 def test_a_history_that_is_counted_in_part_has_no_figure_yet(ledger, conn):

@@ -184,13 +184,40 @@ def commit_in(
     at: datetime = NOON,
 ) -> None:
     """Writes the rows of a commit, inside the caller's transaction."""
+    commit_ranges(cur, (batch, token), delivered=delivered, rejected=rejected, filtered=filtered, at=at)
     cur.execute(
-        "select stream_id, lower(offsets), upper(offsets) from lockstep.batch_range where batch_id = %s", (batch,)
+        "update lockstep.attempt set state = 'committed', staged_at = opened_at + interval '2 s',"
+        " validated_at = opened_at + interval '3 s', closed_at = opened_at + interval '3.5 s', effect = %s"
+        " where batch_id = %s and token = %s",
+        (json.dumps({"inserted": 1}), batch, token),
     )
-    for stream, begin, end in cur.fetchall():
+    cur.execute("delete from lockstep.claim where batch_id = %s", (batch,))
+    closed_at = NOON + timedelta(seconds=5)
+    cur.execute("update lockstep.batch set state = 'committed', closed_at = %s where batch_id = %s", (closed_at, batch))
+
+
+def commit_ranges(
+    cur,
+    attempt: tuple[int, int],
+    stream: int | None = None,
+    *,
+    delivered: int | None = None,
+    rejected: int = 0,
+    filtered: int = 0,
+    at: datetime = NOON,
+) -> None:
+    """Writes the commits of a batch's ranges that have none yet, or of one stream's alone. The batch stays open."""
+    batch, token = attempt
+    cur.execute(
+        "select stream_id, lower(offsets), upper(offsets) from lockstep.batch_range r where batch_id = %(b)s"
+        " and stream_id = coalesce(%(s)s, stream_id)"
+        " and not exists (select from lockstep.commit c where c.batch_id = r.batch_id and c.stream_id = r.stream_id)",
+        {"b": batch, "s": stream},
+    )
+    for stream_id, begin, end in cur.fetchall():
         n = end - begin if delivered is None else delivered
         values = {
-            "b": batch, "t": token, "s": stream, "n": n, "w": n - rejected - filtered, "r": rejected, "f": filtered,
+            "b": batch, "t": token, "s": stream_id, "n": n, "w": n - rejected - filtered, "r": rejected, "f": filtered,
             "from": begin, "until": end, "first": begin if n else None, "last": begin + n - 1 if n else None,
             "at": at if n else None,
         }  # fmt: skip
@@ -210,12 +237,3 @@ def commit_in(
             "insert into lockstep.coverage values (%(s)s, int8range(%(from)s, %(until)s), 'batch', %(b)s)", values
         )
         cur.execute("update lockstep.stream set position = %(until)s where stream_id = %(s)s", values)
-    cur.execute(
-        "update lockstep.attempt set state = 'committed', staged_at = opened_at + interval '2 s',"
-        " validated_at = opened_at + interval '3 s', closed_at = opened_at + interval '3.5 s', effect = %s"
-        " where batch_id = %s and token = %s",
-        (json.dumps({"inserted": 1}), batch, token),
-    )
-    cur.execute("delete from lockstep.claim where batch_id = %s", (batch,))
-    closed_at = NOON + timedelta(seconds=5)
-    cur.execute("update lockstep.batch set state = 'committed', closed_at = %s where batch_id = %s", (closed_at, batch))
