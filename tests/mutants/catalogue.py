@@ -43,6 +43,7 @@ from mutants.of_retire import MUTANTS as RETIRE
 from mutants.of_sends import MUTANTS as SENDS
 from mutants.of_source_order import MUTANTS as SOURCE_ORDER
 from mutants.of_the_edges import MUTANTS as EDGES
+from mutants.of_the_engine import MUTANTS as ENGINE
 from mutants.of_the_ledger import MUTANTS as LEDGER
 from mutants.of_the_rest import MUTANTS as REST
 from mutants.of_the_steps import MUTANTS as STEPS
@@ -71,6 +72,7 @@ MUTANTS = [
     *DEFINITIONS,
     *EDGES,
     *ELSEWHERE,
+    *ENGINE,
     *ERASED_IMAGES,
     *ERASURES,
     *FEEDS,

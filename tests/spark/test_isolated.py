@@ -123,6 +123,8 @@ def test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_r
     ]
     assert rejects(loaded) == [(partition, offset, ENDED, None) for partition, offset in sorted(KILLERS)]
     assert sorted(loaded.ask(f"select id, n from public.{loaded.name}")) == good
+    given = len(good) if "transform" in WAYS[way] else 2 * EACH
+    assert loaded.ask("select records from lockstep.spark_run") == [(given,)], "jobs that were given up do not count"
     assert complaints(loaded) == []
 
 

@@ -95,6 +95,11 @@ session = connect.connected(jvm.JVM_SETTINGS)
 print(session.session_id, session.range(3).count())
 """
 CLOSE = f"{MEET}session.stop()"
+# What is registered first runs last, so it sees the client as the end of the interpreter finds it.
+AT_THE_END = f"""
+import atexit
+atexit.register(lambda: print(session.client.is_closed))
+{MEET}"""
 
 
 @pytest.mark.long
@@ -109,6 +114,14 @@ def test_processes_meet_in_one_session_and_leave_it_when_the_server_has_closed_i
     assert first == second
     assert behind[0] != first[0]
     assert behind[1] == "3"
+
+
+def test_a_process_that_ends_has_closed_its_client_before_the_interpreter_ends_its_threads(server):
+    environ = os.environ | {"SPARK_REMOTE": server.remote}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], env=environ, check=True, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.split()[1:] == ["3", "True"]
 
 
 def test_a_batch_is_staged_on_the_server_and_committed_here(pipeline, source, server):
