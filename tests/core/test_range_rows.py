@@ -1,4 +1,4 @@
-"""Tests that each row of a range goes to one of two tables, and that bytes are kept of those that go straight."""
+"""Tests that each row of a range goes to one of two tables, and which bytes are kept."""
 
 from __future__ import annotations
 

@@ -136,7 +136,8 @@ MUTANTS = [
     one(
         "jobs that were given up count, too",
         "a batch with a record that ends its reader would seem to have far more records than were delivered",
-        "tests/spark/test_isolated.py::test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows[transform]",
+        "tests/spark/test_isolated.py::"
+        "test_a_record_that_ends_its_readers_process_is_a_reject_and_the_others_are_rows[transform]",
         Edit(
             "engine/spark/figures.py",
             "jobs = tracker.getJobIdsForGroup(self.groups[-1])",
