@@ -182,4 +182,11 @@ MUTANTS = [
         Edit("engine/chosen.py", "self._left = True", "self._left = False"),
         long=True,
     ),
+    one(
+        "a read that fails leaves its consumer open",
+        "the consumer would be closed when the interpreter ends, and wait for a thread that cannot begin any more",
+        "tests/spark/test_chosen_engine.py::test_a_read_that_fails_has_left_the_log_while_its_error_is_still_held",
+        Edit("engine/chosen.py", "import closing, contextmanager", "import contextmanager, nullcontext as closing"),
+        long=True,
+    ),
 ]

@@ -260,6 +260,24 @@ def test_a_database_that_is_away_is_said_in_one_line(made):
     assert "\n" not in str(refused.value)
 
 
+def test_a_read_that_fails_has_left_the_log_while_its_error_is_still_held(made, monkeypatch):
+    left, records = [], KafkaRanges.records
+
+    def watched(self, *given: Any):
+        try:
+            yield from records(self, *given)
+        finally:
+            left.append(True)
+
+    monkeypatch.setattr(KafkaRanges, "records", watched)
+    engine, work = a_read(made)
+    with pytest.raises(BadData, match="could not be staged") as failed:
+        engine.read(work, Staging())
+
+    assert left == [True]
+    assert failed.value.__traceback__ is not None
+
+
 def test_offsets_that_are_not_in_the_log_are_never_replaced_by_others(made):
     engine, work = a_read(made, 500, 1_000)
     with pytest.raises(Unreachable, match=r"500"):

@@ -20,7 +20,7 @@ from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
 from lockstep.engine.kafka_raw import cut_large, hide_records, log_place, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from datetime import datetime
 
     from confluent_kafka import Message
@@ -40,7 +40,7 @@ class ArchivedRanges(KafkaRanges):
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Yields every committed record of the ranges as raw records, one stream after another.
 
         Raises `Refusal` for a file that is missing, or not the one that was written. Raises as Kafka's reader does.

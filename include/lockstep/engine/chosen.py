@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -150,9 +150,10 @@ class ProcessReader:
         from lockstep.formats import decoder_of  # noqa: PLC0415 - as above
 
         decoder = decoder_of(self._folder, self._registry, keeps_bytes=self._folder.quarantines)
-        raw = reader_of(work, self._reader, self._folder.pipeline.archive).records(work.ranges, go_on)
+        reader = reader_of(work, self._reader, self._folder.pipeline.archive)
         writer = writer_of(sink, work, self._folder, self._dsn)
-        with _one_line(work, go_on):
+        # A consumer that an error keeps open until the interpreter ends would wait for a thread that cannot begin any more.
+        with closing(reader.records(work.ranges, go_on)) as raw, _one_line(work, go_on):
             reports = writer.direct(decode_patiently(raw, decoder))
             rows = [row for report in reports for row in report.to_pylist()]
         return cast("tuple[_Reported, ...]", writer.reports(rows, 1, work.pipeline))

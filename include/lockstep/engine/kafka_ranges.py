@@ -27,7 +27,7 @@ from lockstep.core.pipeline.limits import MEGABYTE, RecordLimits
 from lockstep.engine.kafka_raw import by_partition, cut_large, errors_of, hide_records, is_read, log_place, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -90,7 +90,9 @@ class KafkaRanges:
         }
         return replace(self, hidden=hidden)
 
-    def records(self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None) -> Iterator[pa.RecordBatch]:
+    def records(
+        self, ranges: Sequence[StreamRange], go_on: GoOn = lambda: None
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Yields every committed record of the ranges as raw records, one stream after another."""
         for held, read, cut in self.messages(ranges, go_on):
             yield from raw_records(held, read, cut)

@@ -15,7 +15,7 @@ from lockstep.engine.kafka_ranges import RECORDS_PER_ARROW_BATCH, KafkaRanges
 from lockstep.engine.kafka_raw import cut_large, hide_records, log_place, raw_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pyarrow as pa
 
@@ -51,7 +51,7 @@ class SampleRanges(KafkaRanges):
 
     def records(
         self, ranges: Sequence[StreamRange], go_on: Callable[[], None] = lambda: None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Yields the records of these ranges as raw records."""
         for item in ranges:
             for begin in range(item.offsets.from_offset, item.offsets.until_offset, RECORDS_PER_ARROW_BATCH):
