@@ -1,4 +1,4 @@
-"""Runs a standalone Spark cluster for a test, and a Python for its executors that has no Lockstep."""
+"""Runs a standalone Spark cluster for a test, and a Python for its executors that has their packages alone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import psutil
 import pytest
 
 from lockstep.dev.servers import ports, processes
+from support.executors_python import executors_python
 from support.servers.scheduled import kill, wait_for
 
 
 class Cluster:
     """A master and two workers of one core each, started from the pip package. `more` is in the workers' environment."""
 
-    def __init__(self, folder: Path, **more: str) -> None:
+    def __init__(self, folder: Path, hosts: tuple[str, str] = ("127.0.0.1", "127.0.0.1"), **more: str) -> None:
         self.folder, self.parts, self._more = folder, [], more
         port = ports.choose(folder)
         self.address = f"spark://127.0.0.1:{port}"
@@ -28,14 +29,14 @@ class Cluster:
             "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"
         )
         wait_for(lambda: ports.answers(port), "the master answers", 120)
-        for _ in range(2):
-            self.add_worker()
+        for host in hosts:
+            self.add_worker(host)
         wait_for(
             lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "both workers are registered", 240
         )
 
-    def add_worker(self) -> None:
-        options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1200m", "--webui-port", "0")
+    def add_worker(self, host: str = "127.0.0.1") -> None:
+        options = ("--host", host, "--cores", "1", "--memory", "1200m", "--webui-port", "0")
         self._start(
             "org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(self.folder / "work"), self.address
         )
@@ -87,10 +88,10 @@ def a_python(folder: Path, *more: Path) -> str:
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory):
-    """Returns a Python with the packages of the tests but without Lockstep, like that of a worker's machine."""
-    python = a_python(tmp_path_factory.mktemp("bare"))
+    """Returns a Python with the packages of executors, like that of a worker's machine. Spark brings its own."""
+    python = executors_python(tmp_path_factory.mktemp("bare"))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    program = "import pyspark, psycopg2, lockstep"
+    program = "import confluent_kafka, psycopg2, lockstep"
     found = subprocess.run([python, "-c", program], env=environ, capture_output=True, text=True, check=False)
     assert "No module named 'lockstep'" in found.stderr
     return python

@@ -1,6 +1,6 @@
 """Tests Spark on other machines.
 
-The DAG is the same, executors bring nothing but pyarrow and psycopg2, and one may die.
+The DAG is the same, executors have the packages of requirements-executors.txt alone, and one may die.
 """
 
 from __future__ import annotations

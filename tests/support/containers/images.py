@@ -13,7 +13,6 @@ import sys
 import sysconfig
 import venv
 from dataclasses import dataclass
-from importlib.metadata import files as files_of
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from lockstep.dev.servers import programs
 from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT
 from support.containers.machine import AS_POSTGRES
+from support.executors_python import link_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,13 +137,7 @@ def _spark(root: Path) -> Image:
 def _spark_worker(root: Path) -> Image:
     """Returns Spark's image with the Dockerfile's Python, which has the packages of requirements-executors.txt alone."""
     spark = _spark(root)
-    packages = root / "opt/packages"
-    packages.mkdir()
-    lock = (CHECKOUT / "requirements-executors.txt").read_text()
-    for name in re.findall(r"^([\w.-]+)==", lock, flags=re.MULTILINE):
-        for top in {file.parts[0] for file in files_of(name) or () if not file.parts[0].startswith("..")}:
-            if not (packages / top).exists():
-                (packages / top).symlink_to(Path(SITE) / top)
+    link_packages(root / "opt/packages")
     _python(root / "opt/lockstep", "/opt/packages")
     return Image(root, {**spark.environ, **_variables("spark-worker", spark.environ)}, spark.entrypoint, spark.workdir)
 

@@ -24,7 +24,7 @@ from lockstep.ledger.staging.target_rows import require_target_rows
 from lockstep.steps.attempt.holding import holding_attempt
 from lockstep.steps.attempt.resolve import was_committed
 from lockstep.steps.attempt.target_refusal import refused_by_target
-from lockstep.steps.batch.commit_batch import commit_batch
+from lockstep.steps.batch.commit_batch import COMMIT_TRIES, commit_batch
 from lockstep.steps.batch.deliver import bring_once, deliver_rows, rows_out_of_staging
 from lockstep.steps.feed.announce_changes import open_changes
 from lockstep.steps.lake.commit_to_lake import commit_to_lake
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from lockstep.steps.lake.commit_to_lake import Moves
 
     Transaction = Callable[[connection, PipelineFolder, AttemptId], None]
-
-COMMIT_TRIES = 5
 
 
 def commit(at: Context, folder: PipelineFolder, attempt: AttemptId) -> None:

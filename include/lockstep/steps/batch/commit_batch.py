@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Publish = Callable[[cursor, Pipeline, AttemptId, Lane, int], Effect]
 
 COMMIT_LOCK_SECONDS = 60
+COMMIT_TRIES = 5
 
 
 def commit_batch(conn: connection, folder: PipelineFolder, attempt: AttemptId, publish: Publish) -> None:

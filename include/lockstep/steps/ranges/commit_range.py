@@ -19,8 +19,7 @@ from lockstep.ledger.staging.contents import Digests
 from lockstep.ledger.staging.staged import reasons_within
 from lockstep.ledger.staging.suppression import suppress_range
 from lockstep.steps.attempt.refused_record import copied_row_named, first_of_range, with_record
-from lockstep.steps.batch.commit import COMMIT_TRIES
-from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS
+from lockstep.steps.batch.commit_batch import COMMIT_LOCK_SECONDS, COMMIT_TRIES
 from lockstep.steps.batch.same_log import began_in_log, require_same_log, require_whole, view_of_topics
 from lockstep.steps.feed.announce_changes import number_changes, open_changes
 from lockstep.targets import copy, publish, withdraw
