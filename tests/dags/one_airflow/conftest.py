@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lockstep.engine.spark.jvm import EVENTS
 from lockstep.faults import ARMED_BY
 from support.servers.scheduled import an_airflow
 
@@ -20,5 +21,6 @@ SETTINGS = {
 def house(servers, tmp_path_factory):
     home = tmp_path_factory.mktemp("shared")
     faults = " ".join(f"{point}=kill@{home / point}" for point in POINTS)  # armed by a file of this name
-    with an_airflow(servers, home, more=SETTINGS | {ARMED_BY: faults}, spark_master="local[1]") as made:
+    more = SETTINGS | {ARMED_BY: faults, EVENTS: str(home / "events")}
+    with an_airflow(servers, home, more=more, spark_master="local[1]") as made:
         yield made

@@ -18,6 +18,7 @@ from lockstep.dev.servers import processes
 from lockstep.dev.servers.airflow_api import paused
 from lockstep.dev.servers.stack import ServerState, Stack, write_stack
 from support.oracles.exposed import conditions, health, values
+from support.oracles.spark_events import applications
 from support.scenes.command_line import CommandLine
 from support.servers.scheduled import RECORDS, wait_for
 
@@ -34,7 +35,7 @@ HOLDS = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id
 
 
 def pipeline(house, name: str, *expectations: dict):
-    """Makes a pipeline with 150 good records and one bad one, which the driver reads by itself."""
+    """Makes a pipeline with 150 good records and one bad one, and without a transform."""
     made = house.pipeline(name)
     folder = house.place.pipelines / name
     (folder / "transform.py").unlink()
@@ -127,6 +128,9 @@ def test_each_task_of_a_run_says_what_it_did_to_people_and_to_machines(house):
     assert not any(name in row for row in said["plan"]["ranges"] for name in COUNTS)
     whole = {"delivered": RECORDS + 1, "written": RECORDS, "rejected": 1, "filtered": 0}
     assert (said["stage"]["state"], sums(said["stage"])) == ("staged", whole)
+    named = drill.ask("select spark_application_id from lockstep.attempt where dag_id = 'spoken'")
+    assert named == [(application,) for application in applications(house.home / "events", "lockstep spoken")]
+    assert [(said["stage"]["spark_application_id"],)] == named
     assert (said["commit"]["state"], sums(said["commit"])) == ("committed", whole)
     assert (said["commit"]["rows_written"], said["commit"]["rows_rejected"]) == (RECORDS, 1)
     assert said["commit"]["seconds"].keys() == {"stage", "validate", "commit", "total"}

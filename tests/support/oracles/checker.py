@@ -118,8 +118,9 @@ def at_end(dsn: str, kafka: str, pipeline: str) -> list[str]:
 
 def _tiles(cur, stream_id: int, start: int, position: int) -> list[str]:
     cur.execute(
-        "select lower(offsets), upper(offsets) from lockstep.coverage where stream_id = %s and upper(offsets) > %s order by 1",
-        (stream_id, start),
+        "select greatest(lower(offsets), %(start)s), upper(offsets) from lockstep.coverage"
+        " where stream_id = %(stream)s and upper(offsets) > %(start)s order by 1",  # a replay may begin below the start
+        {"stream": stream_id, "start": start},
     )
     at, found = start, []
     for low, high in cur.fetchall():
