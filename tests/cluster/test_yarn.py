@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.request
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 
 from cluster.conftest import a_python
 from cluster.far import BY_A_PERSON, a_house_far_away, committed_nothing, committed_once, no_password_is_left
+from cluster.tries import HOSTS, TRIES, servers_of, tried_twice
 from cluster.yarn import Yarn
 from lockstep.adapters import java
 from lockstep.core.errors import Refusal
@@ -43,18 +45,23 @@ def yarn(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def house(servers, tmp_path_factory, yarn, bare_python):
-    file = tmp_path_factory.mktemp("etc") / "lockstep.json"
-    defaults = {
+def defaults(tmp_path_factory, yarn, bare_python):
+    """Returns settings of Spark for this YARN. Its drivers have Lockstep, and executors have a bare Python."""
+    return {
         "spark.yarn.jars": f"local:{java.pyspark_jars()}/*",
         "spark.yarn.stagingDir": str(yarn.folder / "staging"),
-        "spark.yarn.appMasterEnv.LOCKSTEP_ENVIRONMENT": str(file),
         "spark.yarn.appMasterEnv.PYSPARK_PYTHON": bare_python,
         "spark.yarn.appMasterEnv.PYSPARK_DRIVER_PYTHON": a_python(tmp_path_factory.mktemp("at"), CHECKOUT / "include"),
         "spark.executor.instances": "1",
         "spark.executor.memory": "512m",
         "spark.driver.memory": "700m",
     }
+
+
+@pytest.fixture(scope="module")
+def house(servers, tmp_path_factory, yarn, defaults, bare_python):
+    file = tmp_path_factory.mktemp("etc") / "lockstep.json"
+    defaults = defaults | {"spark.yarn.appMasterEnv.LOCKSTEP_ENVIRONMENT": str(file)}
     (file.parent / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in defaults.items()))
     more = {"HADOOP_CONF_DIR": str(yarn.conf), "SPARK_CONF_DIR": str(file.parent), "PYSPARK_PYTHON": bare_python}
     for mode, name in CONNECTIONS.items():
@@ -147,3 +154,29 @@ def test_a_run_that_a_person_ends_closes_its_attempt_and_nothing_that_it_staged_
 
     drill.mark.unlink()
     committed_once(drill, drill.trigger(), tries=2)
+
+
+@pytest.fixture(scope="module")
+def two_nodes(yarn):
+    """Yields YARN with another node, which has room for one executor alone. A driver's container is larger."""
+    yarn.add_node(HOSTS[1], megabytes=1024)
+    yield yarn
+    yarn.kill_node()
+
+
+@pytest.fixture
+def on_two_hosts(two_nodes, defaults, bare_python, monkeypatch):
+    """Returns settings of Spark for an executor on each of two nodes."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(two_nodes.conf))
+    monkeypatch.setenv("PYSPARK_PYTHON", bare_python)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return defaults | {"spark.executor.instances": "2", "spark.yarn.am.memory": "700m"}
+
+
+@pytest.mark.parametrize("mode", ["cluster", "client"])
+@pytest.mark.parametrize(("unit", "fault"), TRIES[::2])
+def test_a_task_on_yarn_that_is_tried_again_or_twice_at_once_doubles_nothing(
+    drill, on_two_hosts, tmp_path, mode, unit, fault
+):
+    its = {f"spark.yarn.appMasterEnv.{name}": value for name, value in servers_of(drill).items()}
+    tried_twice(drill, tmp_path / "events", unit, fault, "yarn", mode, **on_two_hosts | its)

@@ -65,20 +65,20 @@ class Yarn:
         wait_for(lambda: all(map(ports.answers, self._ports)), "the ResourceManager answers", 300)
         self.add_node()
 
-    def add_node(self) -> None:
+    def add_node(self, host: str = "127.0.0.1", megabytes: int = 2560) -> None:
         """Starts a NodeManager, and waits until it takes containers. Containers' folders outlive them."""
         self._made += 1
         home = self.folder / f"node-{self._made}"
         there = self.settings | {
-            "yarn.nodemanager.hostname": "127.0.0.1",
-            "yarn.nodemanager.bind-host": "127.0.0.1",
-            "yarn.nodemanager.address": "127.0.0.1:0",
-            "yarn.nodemanager.localizer.address": "127.0.0.1:0",
-            "yarn.nodemanager.webapp.address": "127.0.0.1:0",
+            "yarn.nodemanager.hostname": host,
+            "yarn.nodemanager.bind-host": host,
+            "yarn.nodemanager.address": f"{host}:0",
+            "yarn.nodemanager.localizer.address": f"{host}:0",
+            "yarn.nodemanager.webapp.address": f"{host}:0",
             "yarn.nodemanager.local-dirs": str(home / "local"),
             "yarn.nodemanager.log-dirs": str(home / "logs"),
             "yarn.nodemanager.delete.debug-delay-sec": "3600",
-            "yarn.nodemanager.resource.memory-mb": "2560",
+            "yarn.nodemanager.resource.memory-mb": str(megabytes),
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.pmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.9",
