@@ -38,6 +38,19 @@ NEEDED = (
     "lockstep/project/dags/orders.py",
     "lockstep/project/include/pipelines/orders/target.sql",
 )
+SUBJECTS = [
+    "The guarantee",
+    "Reading",
+    "Writing",
+    "Time",
+    "Changing a pipeline",
+    "Operating",
+    "Requirements",
+    "Known limits",
+    "Upgrading",
+]
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+DATE = r"\d{4}-\d\d-\d\d"
 IN_AIRFLOW = """
 import json
 from airflow.models import Connection
@@ -208,16 +221,19 @@ def test_the_extra_server_is_what_make_servers_installs_and_all_is_every_extra()
     assert {*locked, "server"} == set(extras) - {"all", "dev", "registry"}
 
 
-def test_the_changelog_begins_with_this_version_and_tells_what_is_added_changed_and_fixed():
-    text = (ROOT / "CHANGELOG.md").read_text()
-    newest, *_ = re.findall(r"^## (\S+)", text, re.MULTILINE)
-    assert newest == VERSION
-    sections = [
-        re.findall(r"^### (\S+)$", each, re.MULTILINE) for each in re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    ]
-    assert {name for each in sections for name in each} <= {"Added", "Changed", "Fixed"}
-    outside = [line for line in text[: text.index("### ")].splitlines() if line.startswith("- ")]
-    assert outside == [], "a line stands below Added, Changed or Fixed"
+def test_the_changelog_describes_the_first_release_by_subject_and_later_ones_by_kind_of_change():
+    newest_first = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    headings = [re.findall(r"^### (.+)$", section, re.MULTILINE) for section in newest_first]
+    *later, first = [section.splitlines()[0] for section in newest_first]
+
+    assert re.fullmatch(rf"0\.2\.0, first release \(({DATE}|unreleased)\)", first)
+    assert headings[-1] == SUBJECTS
+    assert len(newest_first[-1].split()) <= 1_600, "describe what a user gets, not each step towards it"
+    assert all(re.fullmatch(rf"[\d.]+ \(({DATE}|unreleased)\)", title) for title in later)
+    assert {heading for each in headings[:-1] for heading in each} <= KINDS
+    assert re.match(r"[\d.]+", newest_first[0])[0] == VERSION
+    assert not any("(unreleased)" in title for title in [*later, first][1:])
+    assert not any("\n- " in section.partition("\n### ")[0] for section in newest_first), "a line needs a heading"
 
 
 def test_pages_name_the_wheel_of_this_version():
