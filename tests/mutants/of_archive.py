@@ -268,6 +268,7 @@ MUTANTS: list[Mutant] = [
             "archived.get(TopicPartition(self.topic, p), ())",
             "next((its for where, its in archived.items() if where.partition == p), ())",
         ),
+        long=True,
     ),
     one(
         "a topic that is refused keeps the others from being copied",

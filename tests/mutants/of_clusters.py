@@ -36,18 +36,21 @@ MUTANTS = [
         "each user of a worker would have the ledger's password",
         (f"{TOLD}test_a_file_that_cannot_be_meant_is_refused_without_its_values[open to others]",),
         Edit("context/environment.py", "if facts.st_mode & OTHERS:", "if facts.st_mode & OTHERS and not facts:"),
+        long=True,
     ),
     one(
         "the program that submits sends what it has",
         "the master would keep the ledger's password",
         f"{TOLD}test_a_program_that_submits_to_a_cluster_has_no_secret_to_send",
         Edit("adapters/withheld.py", "if OF_SUBMITTERS.fullmatch(name)}", "if OF_SUBMITTERS.pattern}"),
+        long=True,
     ),
     one(
         "a driver does not take the permission to take over from its arguments",
         "a run that was triggered with it would wait for the holder",
         (f"{TOLD}test_a_driver_finds_in_its_arguments_the_task_that_it_works_for[one Airflow-a try-to take over]",),
         Edit("context/submitted.py", "take_over=TAKE_OVER in arguments,", "take_over=False,"),
+        long=True,
     ),
     one(
         "a driver on Kubernetes is looked for on the machine that submits",

@@ -99,6 +99,7 @@ MUTANTS = [
         "only some casts keep a value's hash; of other tables the rows themselves are looked at",
         tuple(f"{VERIFIED}::test_types_hash_alike_where_a_value_keeps_its_number[{types}-False]" for types in UNLIKE),
         Edit("ledger/staging/digests.py", "return bool(digits and (other", "return bool(not digits or (other"),
+        long=True,
     ),
     one(
         "a trigger's rows are taken for the staged ones",

@@ -34,6 +34,7 @@ MUTANTS = [
             "set {name} = case when n.\"Became\" <> 'deleted' then n.{name} end,",
             "set {name} = n.{name},",
         ),
+        long=True,
     ),
     one(
         "a row that nothing explains counts as compared",
@@ -44,6 +45,7 @@ MUTANTS = [
             "    compared = rest.compared - unexplained\n",
             "    compared = rest.compared\n",
         ),
+        long=True,
     ),
     one(
         "a truncation is filtered",

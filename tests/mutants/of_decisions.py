@@ -116,6 +116,7 @@ MUTANTS = [
         "the same batch would be planned again",
         f"{ABANDON}test_abandon_closes_the_request_of_its_batch",
         Edit("steps/changes/decisions.py", "        requests.close_requests_of(cur, batches=[batch_id])\n", ""),
+        long=True,
     ),
     one(
         "an abandoned batch keeps its claims",

@@ -185,6 +185,7 @@ MUTANTS = [
             'for name, value in difference.items() if name != "samples"}',
             "for name, value in difference.items()}",
         ),
+        long=True,
     ),
     one(
         "a reason may hold the key",

@@ -122,6 +122,7 @@ MUTANTS = [
         "each commit would hold all others while its constraints are checked",
         (LAST,),
         Edit("ledger/feed/changes.py", '    cur.execute(Q["ask_deferred"])\n', ""),
+        long=True,
     ),
     one(
         "upkeep trims what is young",

@@ -54,6 +54,7 @@ MUTANTS = [
         "each transform could log in as the admin",
         ("tests/dags/test_withheld.py::test_what_a_driver_inherits_holds_no_secret_of_airflow",),
         Edit("adapters/withheld.py", "|AIRFLOW_PASSWORD", ""),
+        long=True,
     ),
     one(
         "a call takes another value than the folder's",

@@ -275,6 +275,7 @@ MUTANTS = [
             f"{STREAMS}test_growth_goes_on_where_each_log_ended_and_new_partitions_begin_at_0",
         ),
         Drop("drop trigger ends_by_decision on lockstep.stream"),
+        long=True,
     ),
     one(
         "growth closes a stream whose log does not go on",
@@ -300,6 +301,7 @@ MUTANTS = [
             f"{STREAMS}test_what_a_replay_takes_out_goes_with_its_commit_alone[reject]",
         ),
         Drop("drop trigger read_again on lockstep.tombstone; drop trigger read_again on lockstep.reject"),
+        long=True,
     ),
     one(
         "growth lets deletions go",
@@ -457,6 +459,7 @@ MUTANTS = [
         "a reader by the command would miss changes for good",
         f"{TIMELINES}test_the_command_refuses_a_lost_timeline_with_the_snapshot_to_begin_with",
         Edit("ledger/feed/reading.py", "if timeline not in {None, feed.timeline}:", 'if timeline == "":'),
+        long=True,
     ),
     one(
         "rejects are trimmed with the rows beside them",
@@ -495,6 +498,7 @@ MUTANTS = [
         "changes that Kafka has lost would never be sent",
         (f"{ERASED_UNSENT}[one of them is not erased]",),
         Edit("core/feed/relaying.py", "all(each in unsent for each in", "any(each in unsent for each in"),
+        long=True,
     ),
     one(
         "`restored` passes over lake tables",
@@ -519,6 +523,7 @@ MUTANTS = [
             "(newest.owner, newest.dag_id, newest.dag_run_id) != ours",
             "(newest.dag_id, newest.dag_run_id) != ours[1:]",
         ),
+        long=True,
     ),
     one(
         "work without progress ends no process",
@@ -541,12 +546,14 @@ MUTANTS = [
         "a record that Arrow never finishes would keep the run, and its lease",
         f"{DEADLINES}a_piece_that_takes_too_long_in_this_process_is_left_to_spark",
         Edit("engine/patience.py", "if not wait([made], seconds).done:", "if wait([made], seconds).done is None:"),
+        long=True,
     ),
     one(
         "each trial has the whole deadline",
         "the search for one record would take hours",
         "tests/core/test_isolation.py::test_only_the_proof_on_one_record_has_the_whole_deadline",
         Edit("core/isolation.py", "else max(1, seconds // 10)", "else seconds"),
+        long=True,
     ),
     one(
         "a transform's functions have no deadline",

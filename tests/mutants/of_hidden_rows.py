@@ -182,6 +182,7 @@ MUTANTS = [
         "its columns would be missing there",
         tuple(f"{STAGED}[expect_column_values_to_not_be_null-kwargs{n}-True]" for n in (5, 6)),
         Edit("core/pipeline/violations.py", "or bool(_STAGED_ONLY.search(json.dumps(each, default=str)))", "or False"),
+        long=True,
     ),
     dropped("target_owner", "owned_through_view", "a second pipeline would write rows that nobody hides"),
     one(

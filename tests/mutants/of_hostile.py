@@ -93,6 +93,7 @@ MUTANTS = [
         "what kills is not in the record",
         (f"{ISOLATION}where_the_process_dies_without_its_bytes_too",),
         Edit("core/isolation.py", "return None if dies(left, (*hidden, one)) else one", "return one"),
+        long=True,
     ),
     one(
         "a record is blamed where readers live on no other",
@@ -306,6 +307,7 @@ MUTANTS = [
             "if type(given) is not int and not (isinstance(given, str) and SCALE_TEXT.fullmatch(given)):",
             "if given is None:",
         ),
+        long=True,
     ),
     one(
         "a template is made of a record with very many values",
@@ -319,12 +321,14 @@ MUTANTS = [
         "two hundred wide records, each written in another way, would hold a task for minutes",
         (f"{CHANGE_BOUNDS}templates_of_one_task_cost_so_much_together_and_no_more",),
         Edit("formats/debezium/templates.py", "if self._compiled > MOST_COMPILED:", "if self._compiled < 0:"),
+        long=True,
     ),
     one(
         "readers of fields are kept for every schema that a record brings",
         "a producer of ever new schemas would fill the memory of a task",
         (f"{CHANGE_BOUNDS}schemas_that_never_come_again_are_not_kept",),
         Edit("formats/debezium/decoder.py", "if len(self._takers) >= MOST_TAKERS:", "if len(self._takers) < 0:"),
+        long=True,
     ),
     one(
         "a registry's answer has no largest size",
@@ -334,6 +338,7 @@ MUTANTS = [
             f"{ANSWERS}an_answer_that_is_too_large_ends_early_and_blames_the_registry[plain]",
         ),
         Edit("formats/avro/client.py", "session.request = _bounded_request(session, longest(registry))", "pass"),
+        long=True,
     ),
     one(
         "a registry may take its time, byte by byte",
@@ -347,6 +352,7 @@ MUTANTS = [
         "a topic of ever new schemas would fill the memory of a process that lives long",
         (f"{ANSWERS}schemas_that_were_not_used_for_longest_go_first",),
         Edit("formats/avro/recent.py", "while len(self._values) > 1 and (", "while not self._values and ("),
+        long=True,
     ),
     one(
         "a schema is checked by the package's own keywords",
@@ -429,17 +435,20 @@ MUTANTS = [
         "whoever has put the link there could turn it, and executors would import what he likes",
         ("tests/core/test_shipping.py::test_a_link_in_the_folder_for_all_users_is_not_followed",),
         Edit("engine/shipping.py", "found = place.lstat()", "found = place.stat()"),
+        long=True,
     ),
     one(
         "a driver inherits what nobody has listed",
         "every secret of Airflow, its providers and its workers would be read by a transform",
         ("tests/dags/test_withheld.py::test_what_is_on_no_list_does_not_reach_a_driver_and_what_it_needs_does",),
         Edit("adapters/withheld.py", "if not FOR_DRIVERS.fullmatch(name)}", "if not name}"),
+        long=True,
     ),
     one(
         "a union within a union is a schema",
         "one record would end its task, and stop its pipeline",
         (f"{ODD_SCHEMAS}[fields1-a union within a union]",),
         Edit("formats/avro/writers.py", "            if is_branch:\n", "            if is_branch and not type_:\n"),
+        long=True,
     ),
 ]

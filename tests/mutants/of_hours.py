@@ -19,6 +19,7 @@ MUTANTS = [
             "each.kind == CoverageKind.SKIPPED and not stream.gone",
             'each.kind == "nothing" and not stream.gone',
         ),
+        long=True,
     ),
     one(
         "an empty hour is complete before what lies below it",

@@ -227,6 +227,7 @@ MUTANTS: list[Mutant] = [
             "tests/core/test_lake_options.py::test_options_that_travel_show_names_alone_and_hide_their_keys_in_a_foreign_text",
         ),
         Edit("core/lake/lake_options.py", 'text = text.replace(secret, "***")', "text = str(text)"),
+        long=True,
     ),
     one(
         "an address may hold a login",

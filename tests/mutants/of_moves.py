@@ -123,6 +123,7 @@ MUTANTS = [
         "records between the two would be read twice, or never",
         f"{PURE}test_two_copies_of_what_was_read_are_refused_and_both_are_named",
         Edit("core/changes/moving.py", "if len(found) > 1:", "if len(found) > 9:"),
+        long=True,
     ),
     one(
         "one record proves a place",

@@ -83,6 +83,7 @@ MUTANTS = [
         "each run would read a batch that cannot commit",
         (f"{BEGINS}[a new batch]",),
         Edit("core/planning/live.py", "        situation.not_deployed\n        or changed", "        changed"),
+        long=True,
     ),
     one(
         "any transform is taken for the promoted one",

@@ -83,6 +83,7 @@ MUTANTS = [
             f"{STOPS}test_e17_a_topic_that_grew_would_turn_the_order_of_keys_round",
         ),
         Edit(TURN, "    if other is not None:\n        return other\n", ""),
+        long=True,
     ),
     one(
         "an old token is taken",

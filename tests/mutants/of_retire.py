@@ -114,6 +114,7 @@ MUTANTS = [
         "they would read another log's records",
         f"{RETIRE}test_requests_about_a_retired_stream_are_closed_and_no_others",
         Edit("steps/changes/retire.py", "        close_requests_of(cur, streams=of_partitions)\n", ""),
+        long=True,
     ),
     one(
         "a stream is retired whatever moved meanwhile",

@@ -121,5 +121,6 @@ MUTANTS: list[Mutant] = [
         "an amount would be another one",
         (f"{AVRO}test_e19_avro_values_are_exact_and_times_are_in_utc",),
         Edit("formats/avro/encoding.py", "int(10 ** (scale + exponent))", "int(10 ** (scale + exponent)) // 10 * 10"),
+        long=True,
     ),
 ]

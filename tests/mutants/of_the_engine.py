@@ -22,6 +22,7 @@ MUTANTS = [
         "a row without its key would be written, with `null` for the key",
         f"{BY_COLUMNS}a_key_that_is_read_by_itself_is_needed_all_the_same",
         Edit("formats/json/apart.py", "CONSTANTS[text] if text in CONSTANTS else Literal(text)", "Literal(text)"),
+        long=True,
     ),
     one(
         "records are joined in the order in which they were found",
@@ -34,12 +35,14 @@ MUTANTS = [
         "every later row would be that of the record before it",
         f'{BY_COLUMNS}a_bad_record_costs_no_more_than_a_few_neighbours_the_columns[{{"n":1}}{{"n":2}}]',
         Edit(COLUMNS, "if table.num_rows == len(some) else None", "if len(some) else None"),
+        long=True,
     ),
     one(
         "a value that is not a number is a number of Arrow's",
         "what is not JSON would be a row by columns, and a reject to the judge",
         f'{BY_COLUMNS}a_record_that_is_seen_to_be_odd_costs_nobody_else_anything[{{"z":NaN}}]',
         Edit(ALIKE, "good[place] = good[place] and is_json(values[place].as_py())", "good[place] = good[place]"),
+        long=True,
     ),
     one(
         "good rows that come with a reject are copied twice",
@@ -68,6 +71,7 @@ MUTANTS = [
             f"{ENDS}a_task_that_did_not_come_to_its_end_fails_the_read[{ended}]" for ended in ("()", "(0,)", "(1, 1)")
         ),
         Edit(RANGE_WRITER, "if len(ended) != tasks:", "if False:"),
+        long=True,
     ),
     one(
         "the last range of an input is committed without its end",
@@ -108,6 +112,7 @@ MUTANTS = [
         "each look at the metrics would count its offsets once more",
         f"{OFFSETS}a_range_that_an_open_batch_has_committed_is_counted_once_too",
         Edit(COUNTS, "counted = opened if row.open_batch else self._closed", "counted = self._closed"),
+        long=True,
     ),
     one(
         "a batch that was open is not looked at again",

@@ -188,6 +188,7 @@ MUTANTS = [
         "a loss is a person's to accept",
         (f"{PLANNING}test_decisions[retention has passed the position]",),
         Edit("core/planning/blocked.py", "if gap and gap[0] == stream.position:", "if gap and bounds.log_start < 0:"),
+        long=True,
     ),
     one(
         "an unfinished batch is resumed on any log",

@@ -19,6 +19,7 @@ MUTANTS = [
         "what was contributed before is taken out first",
         f"{TOTALS}test_a_replay_takes_the_old_out_and_adds_the_new",
         TAKEN_OUT,
+        long=True,
     ),
     one(
         "withdrawn_whole dropped",

@@ -200,6 +200,7 @@ MUTANTS = [
             "        if is_live and owner != caller.owner",
             "        if not owner and owner != caller.owner",
         ),
+        long=True,
     ),
     one(
         "the lease of the newest attempt keeps nobody out",

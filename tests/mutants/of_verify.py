@@ -25,6 +25,7 @@ MUTANTS = [
         "tests/core/test_verification.py::test_where_digests_alone_speak_for_contents_the_last_line_says_what_they_do_not_prove"
         "[checks0-True]",
         Edit("core/proof/extent.py", 'return self.contents == "ledger" or (', "return ("),
+        long=True,
     ),
     one(
         "verify takes any definition",
@@ -77,12 +78,14 @@ MUTANTS = [
         "a forged row would be said to be compared with Kafka",
         f"{EXTENT}test_what_was_compared_in_part_is_said_in_numbers",
         Edit("core/proof/extent.py", "if share is None:", "if share is None or share.compared:"),
+        long=True,
     ),
     one(
         "rows of which none was compared are said to be compared",
         "a look at a log that was made anew would prove everything",
         (f"{EXTENT}test_a_check_that_compared_none_of_the_rows_is_not_made_and_the_next_command_is_named",),
         Edit("core/proof/extent.py", "if share is None:", "if share is None or not share.compared:"),
+        long=True,
     ),
     one(
         "rows without a record in the log count as compared",

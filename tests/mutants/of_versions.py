@@ -22,6 +22,7 @@ MUTANTS = [
             "and (b.valid_until is null or b.valid_until > b.valid_from) order by b.valid_from desc limit 1",
             "order by b.valid_from desc limit 1",
         ),
+        long=True,
     ),
     one(
         "an end before the beginning",

@@ -28,7 +28,7 @@ Guards hide one another, so most are tried *alone*: `tests/simulation/test_guard
 against it, and takes all but one out of play; with none, the danger is shown to be real. The others of the same
 danger are the masked ones.
 
-`make test` runs the mutants marked *fast*, `make test-all` all of them. A new guard comes with its mutant: add it
+`make test` runs a sample of them, marked *fast*, and `make test-all` all. A new guard comes with its mutant: add it
 to a list in `tests/mutants/of_*.py`, then `PYTHONPATH=include:tests python tests/mutants/page.py >
 docs/mutants.md`.
 

@@ -90,6 +90,10 @@ def test_the_page_tells_every_mutant_as_it_is():
     assert (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8") == page()
 
 
+def test_make_test_runs_a_sample_of_the_mutants():
+    assert 20 <= sum(not mutant.long for mutant in MUTANTS) <= 30, "each takes seconds: mark further ones long"
+
+
 def test_a_mutants_name_is_its_own():
     names = [mutant.name for mutant in MUTANTS]
     assert sorted(set(names)) == sorted(names)

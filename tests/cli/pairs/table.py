@@ -45,6 +45,11 @@ TABLE = {
 }
 # Kinds that `make test` leaves out for the time that they take. `make test-all` has them.
 LONG = {
+    "written once",
+    "history",
+    "feed",
+    "several",
+    "at least once",
     "in parts",
     "upsert by order",
     "history by order",

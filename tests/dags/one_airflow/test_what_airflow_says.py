@@ -1,7 +1,7 @@
 """Tests what a real Airflow says of its DAGs.
 
 A paused one is off: on the page, in the metrics, and for the command line beside it. The logs of a run's tasks have lines
-for people, a line of JSON, and nothing of libraries.
+for people, a line of JSON, and nothing of libraries. A pipeline's module sees none of Airflow's secrets in any of them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from lockstep.dev.servers.airflow_api import paused
 from lockstep.dev.servers.stack import ServerState, Stack, write_stack
 from support.oracles.exposed import conditions, health, values
 from support.oracles.spark_events import applications
+from support.scenes.authors_code import CANARY, assert_sees_nothing, sights
 from support.scenes.command_line import CommandLine
 from support.servers.scheduled import RECORDS, wait_for
 
 pytestmark = pytest.mark.timeout(900)
 MARK = '{"lockstep": 1, '
+STEPS = ("plan", "stage", "validate", "commit", "announce")
+SEEN = "seen.jsonl"  # in the home of the house
 LONG = 400.0
 COUNTS = ("delivered", "written", "rejected", "filtered")
 WARNS: dict[str, Any] = {
@@ -107,13 +110,34 @@ def test_a_paused_dag_is_off_until_it_is_switched_on(house, monkeypatch, capsys)
     assert health(values(house.api.page("/lockstep/metrics").text), "switched") == "not planned yet"
 
 
-def test_each_task_of_a_run_says_what_it_did_to_people_and_to_machines(house):
+@pytest.fixture(scope="module")
+def spoken(house):
+    """Returns a pipeline whose module writes down what it can read, and the id of a run that has succeeded."""
     drill = pipeline(house, "spoken", HOLDS, WARNS)
+    source = house.place.pipelines / "spoken" / "__init__.py"
+    source.write_text(source.read_text() + CANARY.format(seen=str(house.home / SEEN)))
     run_id = drill.trigger()
     assert drill.over(run_id, LONG) == "success"
+    return drill, run_id
+
+
+def test_no_task_shows_a_module_its_secrets(house, spoken):
+    drill, _ = spoken
+    secrets = {"AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"}
+    found = sights(house.home / SEEN)
+    for sight in found:
+        assert_sees_nothing(sight, house.home / SEEN, "a task, or the DAG file")
+        assert not secrets & sight["environ"].keys()
+        assert drill.house.place.dsn not in str(sight)
+    assert len({sight["parent"] for sight in found}) >= len(STEPS), "each task's process, and the DAG file's"
+    assert drill.batches() == [("committed", 1)]
+
+
+def test_each_task_of_a_run_says_what_it_did_to_people_and_to_machines(house, spoken):
+    drill, run_id = spoken
     batch = int(drill.ask("select max(batch_id) from lockstep.batch where pipeline = 'spoken'")[0][0])
     page = f"{house.airflow.address}/lockstep/dags/spoken/batches/{batch}"
-    logs = {task: log_of(drill, run_id, task) for task in ("plan", "stage", "validate", "commit", "announce")}
+    logs = {task: log_of(drill, run_id, task) for task in STEPS}
     said = {task: facts(text) for task, text in logs.items()}
 
     for task, document in said.items():
