@@ -31,8 +31,8 @@ MUTANTS = [
         f"{FILLED}after_a_deletion_the_value_is_null[per batch-True]",
         Edit(
             "targets/proof/newest.sql",
-            "set {name} = case when n.\"Became\" <> 'deleted' then n.{name} end,",
-            "set {name} = n.{name},",
+            "where e.\"Became\" = 'deleted' or coalesce(",
+            "where e.\"Became\" <> 'deleted' and coalesce(",
         ),
         long=True,
     ),

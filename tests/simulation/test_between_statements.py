@@ -113,7 +113,8 @@ RUNS = {
     "upkeep": lambda world: world.reap(),
 }
 OTHERS = ("appended", "by partition", "written once", "history")  # whose previews, skips and upkeep are looked at, too
-OFTEN = {("appended", act, "live") for act in ACTS} | {(kind, "takes over", "live") for kind in KINDS}
+OFTEN = {("appended", act, "live") for act in ACTS}
+OFTEN |= {(kind, "takes over", "live") for kind in ("by partition", "written once", "keyed", "totals")}
 EACH = [
     pytest.param(kind, act, run, marks=() if (kind, act, run) in OFTEN else pytest.mark.long)
     for kind in KINDS

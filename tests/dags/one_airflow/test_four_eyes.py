@@ -135,6 +135,7 @@ def test_an_approval_that_only_an_xcom_tells_of_is_refused_and_recorded(past):
     assert (detail["asker"], detail["approver"], detail["claimed"]) == (MALLORY, None, ceo)
 
 
+@pytest.mark.long
 def test_who_has_asked_cannot_approve(past):
     run_id = past.ask(MALLORY)
     past.until_asked(run_id)
@@ -175,6 +176,7 @@ def test_the_approver_reads_what_the_ledger_says_and_not_a_forged_xcom(past):
     ]
 
 
+@pytest.mark.long
 def test_only_a_named_approver_is_let_in_and_nothing_goes_on_without_one(house):
     past = Loss(house, "named", history='{"approvers": ("reviewer",)}')
     hasty = past.ask("admin", approval=False)
