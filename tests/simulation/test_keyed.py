@@ -14,14 +14,17 @@ from simulation.world import World
 
 
 @pytest.mark.timeout(900)
-def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path):
+@pytest.mark.parametrize("commits", [100, pytest.param(300, marks=pytest.mark.long)])
+def test_a_storm_of_crashes_loses_and_doubles_nothing(database, postgres, tmp_path, commits):
     seed = int.from_bytes(os.urandom(4))
     world = partial(World, database, tmp_path, kind="keyed")
 
-    figures = alone(storm, world, seed, superuser=postgres, commits=300)
+    figures = alone(storm, world, seed, superuser=postgres, commits=commits)
 
     assert figures.violations == [], f"seed {seed}"
-    assert figures.committed >= 300
+    assert figures.committed >= commits
+    if commits < 300:  # too few to come by every point: the storm of appended rows does, and so does the long one
+        return
     assert figures.points() == {*ON_THE_WAY, *REPLAYS_ONLY}, f"seed {seed}"
     happened = (figures.truncations, figures.acts["deployed"], figures.acts["swap"])
     assert all(happened), f"seed {seed}: of truncations, deployments and swaps there were {happened}"
