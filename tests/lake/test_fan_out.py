@@ -17,6 +17,7 @@ from lockstep.adapters.processes import this_owner
 from lockstep.core.errors import BadData, Refusal
 from lockstep.core.lake.iceberg import lake_places
 from lockstep.core.planning.decisions import Caller
+from lockstep.engine.chosen import ChosenEngine
 from lockstep.engine.sinks import writer as writers
 from lockstep.faults import InjectedFault
 from lockstep.ledger.lake import moves
@@ -94,15 +95,19 @@ def require_no_garbage(lake: FannedOut) -> None:
 
 
 def test_each_table_takes_its_rows_from_one_read_and_staging_only_those_of_the_database(fan_out, monkeypatch):
-    from lockstep.steps.batch import run as runs  # noqa: PLC0415 - looked at between two steps
+    read, due = ChosenEngine.read, [80, 40]  # rows of two tables of the database, and none of the lake
 
-    seen: list[int] = []
-    validate = runs.validate
-    monkeypatch.setattr(runs, "validate", lambda *a, **k: (seen.append(staged_rows_of(fan_out)), validate(*a, **k))[1])
+    def counted(*given: Any) -> Any:
+        lines = read(*given)
+        assert staged_rows_of(fan_out) == due.pop(0)
+        return lines
+
     assert next_route(fan_out.at, fan_out.engine, fan_out.folder, ()).because.endswith(BECAUSE)
-    fan_out.drain()
+    with monkeypatch.context() as watched:
+        watched.setattr(ChosenEngine, "read", counted)
+        fan_out.drain()
+    assert due == []
     rows = require_all(fan_out)
-    assert seen == [80, 40]  # two tables of the database, and none of the lake
     said = fan_out.drill.ask("select route ->> 'because' from lockstep.attempt")
     assert all(because.endswith(BECAUSE) for (because,) in said)
     told = fan_out.drill.ask(
