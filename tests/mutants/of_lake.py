@@ -57,14 +57,14 @@ MUTANTS: list[Mutant] = [
     one(
         "one_commit_moves_a_table_once dropped",
         "the second move of a transaction would hide the first",
-        (f"{REFUSES}[one_commit_moves_a_table_once]",),
+        (f"{REFUSES}[one_commit_moves_a_table_once-0]",),
         Drop("alter table lockstep.lake_pointer drop constraint one_commit_moves_a_table_once"),
         long=True,
     ),
     one(
         "one_row_a_lake_file dropped",
         "one file would count for two attempts",
-        (f"{REFUSES}[one_row_a_lake_file]",),
+        (f"{REFUSES}[one_row_a_lake_file-1]",),
         Drop("alter table lockstep.lake_file drop constraint one_row_a_lake_file"),
         long=True,
     ),
