@@ -68,4 +68,5 @@ def test_only_root_on_a_machine_of_ci_installs(machine, environ, user, installs)
     path, calls = machine(id=f"echo {user}", make="", apt_get="", gcc="", spin="", promtool="", versitygw="")
     assert run("run", path, **environ).returncode == 0
     made = [line for line in calls.read_text().splitlines() if not line.startswith("id")]
-    assert made == ["make versitygw"] * installs + ["make check", "make bench-quick", "make test"]
+    assert sorted(made[:-2]) == ["make check"] + ["make versitygw"] * installs  # at the same time
+    assert made[-2:] == ["make bench-quick", "make test"]
