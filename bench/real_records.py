@@ -29,7 +29,7 @@ def main() -> int:
     given = _asked()
     found, order = Found(), parts(given.only, given.contenders)
     if any(contender.name == AVAILABLE_NOW.name for _, contender in order):
-        for why in jars.missing(("jdbc",)):
+        for why in jars.missing(("spark",)):
             say(f"{AVAILABLE_NOW.name} is out: {why}")
             found.missing[AVAILABLE_NOW.name] = why
     with servers() as place, ring(place, found) as turns:
