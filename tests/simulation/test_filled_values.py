@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from lockstep.core.pipeline.definition import PerPartition
+from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.proof.verify import verify
 from simulation.mirror import Mirror
+from simulation.pipeline import DDL
 from simulation.test_unavailable import bad, gone, partition, replayed, row
 from support.fakes.captured import PLACEHOLDER, CapturedTable
 
@@ -83,6 +86,25 @@ def test_a_replay_of_older_records_raises_no_alarm(mirror):
     for begin in (0, 1):
         replayed(mirror, {part: begin}, {part: begin + 1})
         assert (contents(mirror).ok, contents(mirror).left_out) == (True, "")
+
+
+def test_each_of_two_keyed_targets_is_compared_with_its_own_newest_records(database, tmp_path):
+    scene = Mirror(database, tmp_path)
+    first = scene.pipeline.first
+    scene.pipeline = replace(scene.pipeline, target=(first, replace(first, table="public.other")))
+    ddl = DDL["mirrored"].replace("public.house ", "public.other ")
+    scene.folder = replace(scene.folder, pipeline=scene.pipeline, target_sql=ddl)
+    migrate_target(scene.at.conn, scene.folder)
+    scene.put(row("c", 1, "a", "first"), row("u", 1, "b", PLACEHOLDER))
+
+    found = verify(scene.at.conn, scene.at.broker, scene.folder, deep=True)
+
+    assert [check.detail for check in found if not check.ok] == []
+    assert [check.target for check in found if "what its newest record says" in check.name] == [
+        "public.house",
+        "public.other",
+    ]
+    scene.end()
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 5))])

@@ -86,7 +86,7 @@ where s.stream_id = t._stream and e.pipeline = %(pipeline)s and e.column_name = 
 
 -- name: drop_newest
 -- The next target has keys of its own.
-drop table pg_temp.lockstep_newest
+drop table pg_temp.lockstep_newest, pg_temp.lockstep_chunk
 
 -- name: count_newest
 -- How many keys were read, and of how many newest records the values can be compared.
