@@ -31,8 +31,8 @@ MUTANTS = [
         f"{FILLED}after_a_deletion_the_value_is_null[per batch-True]",
         Edit(
             "targets/proof/newest.sql",
-            "where e.\"Became\" = 'deleted' or coalesce(",
-            "where e.\"Became\" <> 'deleted' and coalesce(",
+            '    where coalesce(strpos(e."Unsure", {marked}), 0) = 0\n',
+            '    where coalesce(strpos(e."Unsure", {marked}), 0) = 0 and e."Became" <> \'deleted\'\n',
         ),
         long=True,
     ),

@@ -59,7 +59,8 @@ def upserted(log: Log, target: Upsert, streams: Sequence[Any], *, takes_tombston
         starts = {s.stream_id: max(log.log_start(s), gathered.starts.get(s.stream_id, 0)) for s in streams}
         wrong = Wrong()
         if not log.results:
-            mark_truncated(cur, pipeline.name, target, starts, wrong)
+            if mark_truncated(cur, pipeline.name, target, starts, wrong):
+                newest.doubt()
             newest.mark_erased(pipeline.name)
         out = newest.left_out(starts)
         contents = _contents(gathered, out.rows, may_change=may_change_rows(cur, target.table))

@@ -73,11 +73,15 @@ class Newest:
         """Marks the records of erased keys. Their rows must be gone."""
         columns = erased_columns(self._cur, pipeline)
         if columns:
-            self._cur.execute(Q["doubt_all"])
+            self.doubt()
         for column in columns:
             if column.column_name in self._types:
                 key = key_expression(column.column_name, as_uuid=column.as_uuid)
                 self._cur.execute(self._made("mark_erased", key=key), facts_of(column))
+
+    def doubt(self) -> None:
+        """Makes each filled value unsure: rows that went with an erasure or a truncation gave none to later records."""
+        self._cur.execute(Q["doubt"])
 
     def counts(self) -> Any:
         """Returns how many keys must have a row, and for how many the values are comparable."""
@@ -98,7 +102,6 @@ class Newest:
         differences, is_different = differing(self._types, dict.fromkeys(self._types, ""))
         statement = self._made(
             "changed_keys",
-            same_key=each_name("t.{0} = e.{0}", self._target.key, " and "),
             shown_keys=each_name("t.{0}", self._target.key),
             differences=differences,
             is_different=is_different,
@@ -112,8 +115,7 @@ class Newest:
             return 0
         columns = [facts_of_column(name, type_) for name, type_ in self._types.items()]
         unexplained = sql.SQL(" or ").join(sql.SQL(Q["is_unexplained"]).format(**facts) for facts in columns)
-        same_key = each_name("t.{0} = e.{0}", self._target.key, " and ")
-        self._cur.execute(self._made("unexplained_rows", same_key=same_key, unexplained=unexplained))
+        self._cur.execute(self._made("unexplained_rows", unexplained=unexplained))
         return int(one(self._cur).rows)
 
     def left_out(self, starts: Mapping[int, int]) -> Any:
@@ -123,8 +125,7 @@ class Newest:
 
     def comparable_rows(self) -> Any:
         """Counts the rows whose values are comparable, and finds the oldest batch with others."""
-        same_key = each_name("t.{0} = e.{0}", self._target.key, " and ")
-        self._cur.execute(self._made("comparable_rows", same_key=same_key))
+        self._cur.execute(self._made("comparable_rows"))
         return one(self._cur)
 
     def drop(self) -> None:
@@ -162,6 +163,7 @@ def _parts(target: Upsert, types: Mapping[str, str]) -> dict[str, sql.Composable
         "assignments": each_name("{0} = excluded.{0}", [name for name in others if not by_source or name not in order]),
         "keep_order": sql.SQL(Q["keep_order"] if by_source else ""),
         "target_keys": each_name("t.{0}", keys),
+        "same_row": each_name("t.{0} = e.{0}", [*keys, "_stream", "_offset"], " and "),
     }
 
 

@@ -24,25 +24,24 @@ order by {keys}, {order} e._offset desc
 -- name: open_columns
 -- The columns that the newest record of some key lacks.
 select distinct unnest(string_to_array(trim(both ',' from c."Open"), ',')) as name
-from pg_temp.lockstep_chunk c where c."Open" is not null and not c._deleted order by name
+from pg_temp.lockstep_chunk c where c."Open" is not null order by name
 
 -- name: fill_from_chunk
--- The value of the newest older record of the key that has one. A deletion has one, which is null.
+-- The value of the newest older record of the key that has one. That of a deletion is null.
 with said as (
-    select distinct on ({keys}) e.* from {records} e
-    where e."Became" = 'deleted' or coalesce(strpos(e."Unsure", {marked}), 0) = 0
+    select distinct on ({keys}) {keys}, e.{name} from {records} e
+    where coalesce(strpos(e."Unsure", {marked}), 0) = 0
     order by {keys}, {order} e._offset desc)
-update pg_temp.lockstep_chunk c set {name} = case when n."Became" <> 'deleted' then n.{name} end,
-    "Unsure" = replace(c."Unsure", {marked}, ',')
-from said n where {same_chunk_key} and strpos(c."Unsure", {marked}) > 0 and not c._deleted
+update pg_temp.lockstep_chunk c set {name} = n.{name}, "Unsure" = replace(c."Unsure", {marked}, ',')
+from said n where {same_chunk_key} and strpos(c."Unsure", {marked}) > 0
 
 -- name: fill_from_older
 -- The value of the newest record before the chunk. It is surely the row's if the same topic's batches came in order.
-update pg_temp.lockstep_chunk c set {name} = case when not n._deleted then n.{name} end,
+update pg_temp.lockstep_chunk c set {name} = n.{name},
     "Unsure" = case when n."Comparable" and n._stream = c._stream and n."Batch" <= c."Batch"
-            and (n._deleted or coalesce(strpos(n."Unsure", {marked}), 0) = 0)
+            and coalesce(strpos(n."Unsure", {marked}), 0) = 0
         then replace(c."Unsure", {marked}, ',') else c."Unsure" end
-from pg_temp.lockstep_newest n where {same_chunk_key} and strpos(c."Unsure", {marked}) > 0 and not c._deleted
+from pg_temp.lockstep_newest n where {same_chunk_key} and strpos(c."Unsure", {marked}) > 0
 
 -- name: doubt_late
 -- Keys of which the chunk has a record that is older than one before it: what fills a value depends on their batches.
@@ -53,7 +52,7 @@ of_chunk as (
     update pg_temp.lockstep_chunk c set "Unsure" = c."Open" from late n where {same_chunk_key})
 update pg_temp.lockstep_newest c set "Unsure" = c."Open" from late n where {same_chunk_key}
 
--- name: doubt_all
+-- name: doubt
 -- Rows that went with an erasure or a truncation gave nothing to later records.
 update pg_temp.lockstep_newest n set "Unsure" = n."Open" where n."Open" is not null
 
@@ -130,14 +129,14 @@ left join unnest(%(streams)s::int[], %(log_starts)s::bigint[]) as r (stream_id, 
 -- name: comparable_rows
 -- Rows of a key's newest record whose values can be compared with it, and the oldest batch whose values cannot.
 select count(*) filter (where e."Comparable") as compared, min(t._batch) filter (where not e."Comparable") as batch
-from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
+from pg_temp.lockstep_newest e join {target} t on {same_row}
 where not e._deleted and not e."Erased"
 
 -- name: changed_keys
 -- Rows of a key's newest record that are not what it decodes to.
 select jsonb_build_array({shown_keys})::text as key, array_to_string(array[{differences}]::text[], ', ') as what,
     e._stream as stream, e._offset as "offset", count(*) over () as wrong
-from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
+from pg_temp.lockstep_newest e join {target} t on {same_row}
 where e."Comparable" and not e._deleted and not e."Erased" and {is_different}
 order by 1 limit %(first)s
 
@@ -148,5 +147,5 @@ order by 1 limit %(first)s
 -- name: unexplained_rows
 -- Rows with a value that their record lacks, and that older records do not explain.
 select count(*) as rows
-from pg_temp.lockstep_newest e join {target} t on {same_key} and t._stream = e._stream and t._offset = e._offset
+from pg_temp.lockstep_newest e join {target} t on {same_row}
 where e."Comparable" and not e._deleted and not e."Erased" and ({unexplained})

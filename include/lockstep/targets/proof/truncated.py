@@ -37,13 +37,14 @@ def truncation_checks(cur: cursor, pipeline: str, target: Upsert) -> list[Promis
     return [wrong.check(NO_ROW_IS_OLDER, "coordinates", target.table)]
 
 
-def mark_truncated(cur: cursor, pipeline: str, target: Upsert, starts: Mapping[int, int], wrong: Wrong) -> None:
+def mark_truncated(cur: cursor, pipeline: str, target: Upsert, starts: Mapping[int, int], wrong: Wrong) -> bool:
     """Marks the newest records from before the last truncation of the log as deleted: they have no row.
 
-    Takes a truncation from the ledger if the log no longer holds it. Adds a truncation that only one of them has.
+    Takes a truncation from the ledger if the log no longer holds it. Adds a truncation that only one of them has. Returns
+    True if there was one.
     """
     if target.order_by != SOURCE_ORDER:
-        return
+        return False
     values = {
         "pipeline": pipeline,
         "target": target.table,
@@ -56,5 +57,7 @@ def mark_truncated(cur: cursor, pipeline: str, target: Upsert, starts: Mapping[i
     if floors.of_log != floors.of_ledger:
         wrong.add("the last truncation of the source is another one in the log than in the ledger")
     cur.execute(sql.SQL(Q["drop_truncations"]).format(no_key=no_key))
-    if floors.of_log is not None:
-        cur.execute(Q["mark_older"], {"floor": floors.of_log})
+    if floors.of_log is None:
+        return False
+    cur.execute(Q["mark_older"], {"floor": floors.of_log})
+    return True

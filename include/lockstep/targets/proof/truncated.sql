@@ -34,6 +34,5 @@ select (select e."order" from (
 delete from pg_temp.lockstep_newest n where n._deleted and n._source_order is not null and {no_key}
 
 -- name: mark_older
--- What is older than the last truncation has no row, and gives no value to a later record.
-update pg_temp.lockstep_newest n set "Unsure" = n."Open" where n."Open" is not null;
+-- What is older than the last truncation has no row.
 update pg_temp.lockstep_newest n set _deleted = true where n._source_order < %(floor)s
