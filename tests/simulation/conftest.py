@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lockstep.adapters import postgres
+from lockstep.core.pipeline.definition import PerPartition
+from simulation.mirror import Mirror
 from simulation.scene import Scene
 
 
@@ -35,6 +37,13 @@ def keyed(database, tmp_path):
 @pytest.fixture
 def ordered(database, tmp_path):
     scene = Scene(database, tmp_path, kind="ordered")
+    yield scene
+    scene.end()
+
+
+@pytest.fixture(params=["per batch", "per partition"])
+def mirror(request, database, tmp_path):
+    scene = Mirror(database, tmp_path, PerPartition() if request.param == "per partition" else None)
     yield scene
     scene.end()
 

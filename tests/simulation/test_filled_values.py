@@ -7,22 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from lockstep.core.pipeline.definition import PerPartition
 from lockstep.ledger.migrate import migrate_target
 from lockstep.steps.proof.verify import verify
 from simulation.mirror import Mirror
 from simulation.pipeline import DDL
-from simulation.test_unavailable import bad, gone, partition, replayed, row
+from simulation.test_unavailable import bad, gone, partition, replay_some, replayed, row
 from support.fakes.captured import PLACEHOLDER, CapturedTable
 
 LEFT_OPEN = "with a value that their records do not have"
-
-
-@pytest.fixture(params=["per batch", "per partition"])
-def mirror(request, database, tmp_path):
-    scene = Mirror(database, tmp_path, PerPartition() if request.param == "per partition" else None)
-    yield scene
-    scene.end()
 
 
 def contents(scene: Mirror):
@@ -132,10 +124,7 @@ def test_old_records_rejects_and_replays_in_any_order_raise_no_alarm(database, t
             fresh, read = source.sent[read:until], min(until, len(source.sent))
             scene.put(*(fresh + again if pick.random() < 0.5 else again + fresh), *odd)
             if pick.random() < 0.4:
-                ends = {place: part.end for place, part in enumerate(scene.log.parts) if part.end}
-                part = pick.choice(sorted(ends))
-                begin = pick.randrange(ends[part])
-                replayed(scene, {part: begin}, {part: pick.randint(begin + 1, min(ends[part], begin + 20))})
+                replay_some(scene, pick, most=20)
             if read == len(source.sent) or pick.random() < 0.3:
                 its = contents(scene)
                 assert its.ok, its.detail

@@ -16,7 +16,7 @@ from lockstep.core.errors import BadData
 from lockstep.core.planning.decisions import Blocked
 from lockstep.steps.upkeep.coverage import upkeep
 from simulation.mirror import Mirror
-from simulation.test_unavailable import of, partition, replayed
+from simulation.test_unavailable import of, partition, replay_some, replayed
 from support.fakes.captured import PLACEHOLDER, CapturedRecord, CapturedTable
 
 HOUR = 3_600_000
@@ -63,10 +63,7 @@ def test_the_table_is_the_source_wherever_a_batch_ends(sourced, seed):
         read = min(until, len(source.sent))
         assert sourced.rows == source.state(source.sent[:read]), f"behind record {read}"
         if pick.random() < 0.3:
-            ends = {place: part.end for place, part in enumerate(sourced.log.parts) if part.end}
-            part = pick.choice(sorted(ends))
-            begin = pick.randrange(ends[part])
-            replayed(sourced, {part: begin}, {part: pick.randint(begin + 1, min(ends[part], begin + 20))})
+            replay_some(sourced, pick, most=20)
             assert sourced.rows == source.state(source.sent[:read]), f"a replay behind record {read}"
     assert sourced.rows == source.rows
 

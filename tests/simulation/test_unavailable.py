@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,12 +15,8 @@ from simulation.mirror import Mirror
 from simulation.scene import COMMITTED
 from support.fakes.captured import PLACEHOLDER, CapturedRecord, CapturedTable
 
-
-@pytest.fixture(params=["per batch", "per partition"])
-def mirror(request, database, tmp_path):
-    scene = Mirror(database, tmp_path, PerPartition() if request.param == "per partition" else None)
-    yield scene
-    scene.end()
+if TYPE_CHECKING:
+    from random import Random
 
 
 @pytest.fixture
@@ -131,6 +127,15 @@ def replayed(scene: Mirror, begin: dict[int, int], end: dict[int, int]) -> None:
     assert isinstance(scene.plan_request(request).decision, Idle)  # it is complete, and the next one is another
 
 
+def replay_some(scene: Mirror, pick: Random, most: int | None = None) -> None:
+    """Replays some offsets in a row of one partition, at most so many."""
+    ends = {place: part.end for place, part in enumerate(scene.log.parts) if part.end}
+    part = pick.choice(sorted(ends))
+    begin = pick.randrange(ends[part])
+    last = min(ends[part], begin + most) if most else ends[part]
+    replayed(scene, {part: begin}, {part: pick.randint(begin + 1, last)})
+
+
 def test_a_replay_of_the_newest_record_keeps_what_the_row_had(mirror):
     mirror.put(row("c", 1, "a", "first"))
     mirror.put(row("u", 1, "b", PLACEHOLDER))
@@ -181,8 +186,5 @@ def test_the_table_is_the_source_whenever_a_batch_ends(mirror, seed):
         mirror.put(*records)
         assert mirror.rows == source.rows, f"step {number}"
         if number % 4 == 3:
-            ends = {place: part.end for place, part in enumerate(mirror.log.parts) if part.end}
-            part = source.random.choice(sorted(ends))
-            begin = source.random.randrange(ends[part])
-            replayed(mirror, {part: begin}, {part: source.random.randint(begin + 1, ends[part])})
+            replay_some(mirror, source.random)
             assert mirror.rows == source.rows, f"replay behind step {number}"
