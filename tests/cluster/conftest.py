@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import psutil
 import pytest
 
 from lockstep.dev.servers import ports, processes
-from support.executors_python import executors_python
+from support.pythons import executors_python
 from support.servers.scheduled import kill, wait_for
 
 
@@ -76,14 +74,6 @@ def below(pid: int) -> list[int]:
     with suppress(psutil.NoSuchProcess):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     return []
-
-
-def a_python(folder: Path, *more: Path) -> str:
-    """Returns a Python with the packages of the tests and what lies in more folders."""
-    venv.create(folder)
-    site = next((folder / "lib").glob("python*")) / "site-packages"
-    (site / "others.pth").write_text("\n".join(map(str, (sysconfig.get_path("purelib"), *more))))
-    return str(folder / "bin" / "python")
 
 
 @pytest.fixture(scope="module")

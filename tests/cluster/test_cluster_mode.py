@@ -12,11 +12,12 @@ import urllib.request
 import psutil
 import pytest
 
-from cluster.conftest import Cluster, a_python
+from cluster.conftest import Cluster
 from cluster.far import BY_A_PERSON, STAGER, a_house_far_away, committed_nothing, committed_once, no_password_is_left
 from lockstep.dev.servers import processes
 from lockstep.installed import CHECKOUT
 from support.oracles.canary import CommandLines, Environments
+from support.pythons import SITE, make_python
 from support.servers.scheduled import kill, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -35,7 +36,7 @@ def there(tmp_path_factory, bare_python, file):
     """Yields a cluster whose machines have Lockstep for drivers, and a bare Python for executors."""
     folder = tmp_path_factory.mktemp("cluster")
     more = {"LOCKSTEP_ENVIRONMENT": str(file), "PYSPARK_PYTHON": bare_python, "SPARK_LOCAL_DIRS": str(folder / "local")}
-    more["PYSPARK_DRIVER_PYTHON"] = a_python(tmp_path_factory.mktemp("driver"), CHECKOUT / "include")
+    more["PYSPARK_DRIVER_PYTHON"] = make_python(tmp_path_factory.mktemp("driver"), SITE, CHECKOUT / "include")
     made = Cluster(folder, **more)
     yield made
     made.stop()

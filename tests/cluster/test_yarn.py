@@ -13,7 +13,6 @@ import urllib.request
 import psutil
 import pytest
 
-from cluster.conftest import a_python
 from cluster.far import BY_A_PERSON, a_house_far_away, committed_nothing, committed_once, no_password_is_left
 from cluster.tries import HOSTS, TRIES, servers_of, tried_twice
 from cluster.yarn import Yarn
@@ -21,6 +20,7 @@ from lockstep.adapters import java
 from lockstep.core.errors import Refusal
 from lockstep.installed import CHECKOUT
 from support.oracles.canary import CommandLines
+from support.pythons import SITE, make_python
 from support.servers.scheduled import kill, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -51,7 +51,9 @@ def defaults(tmp_path_factory, yarn, bare_python):
         "spark.yarn.jars": f"local:{java.pyspark_jars()}/*",
         "spark.yarn.stagingDir": str(yarn.folder / "staging"),
         "spark.yarn.appMasterEnv.PYSPARK_PYTHON": bare_python,
-        "spark.yarn.appMasterEnv.PYSPARK_DRIVER_PYTHON": a_python(tmp_path_factory.mktemp("at"), CHECKOUT / "include"),
+        "spark.yarn.appMasterEnv.PYSPARK_DRIVER_PYTHON": make_python(
+            tmp_path_factory.mktemp("at"), SITE, CHECKOUT / "include"
+        ),
         "spark.executor.instances": "1",
         "spark.executor.memory": "512m",
         "spark.driver.memory": "700m",

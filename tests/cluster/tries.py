@@ -32,7 +32,7 @@ TRIES = [
 
 
 def tried_twice(drill, log: Path, unit: str, fault: str, master: str, mode: str = "client", **settings: str) -> None:
-    """Runs a batch, a task of which meets the fault. Its one attempt commits it, and the table has each record once."""
+    """Runs a batch in which one task meets the fault. Its one attempt commits, and the table has each record once."""
     by_partition(drill) if unit == "partition" else None
     armed = drill.home / "armed"
     armed.touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 
 from lockstep.installed import CHECKOUT
-from support.executors_python import executors_python
+from support.pythons import executors_python
 
 INCLUDE = CHECKOUT / "include"
 # What reads, decodes and writes. Tasks that commit ranges get those of `steps` by value.

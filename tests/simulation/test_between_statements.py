@@ -27,7 +27,7 @@ IN_THE_WAY = "50ms"  # whoever acts in between waits no longer for a lock: who h
 
 
 class Between:
-    """Somebody who acts once, right before the next `place`-th statement."""
+    """Another actor, who acts once, right before the next `place`-th statement."""
 
     def __init__(self, monkeypatch, act) -> None:
         self.said: Outcome | None = None

@@ -37,7 +37,7 @@ def past(house):
 class Loss(History):
     """A pipeline with deleted offsets that a user wants to give up.
 
-    Its history names who may approve, or nobody.
+    Its history names the users who may approve, or no user.
     """
 
     def __init__(self, house, name: str, history: str = "None") -> None:

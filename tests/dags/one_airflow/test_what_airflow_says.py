@@ -1,6 +1,6 @@
 """Tests what a real Airflow says of its DAGs.
 
-A paused one is off: on the page, in the metrics, and for the command line beside it. The logs of a run's tasks have lines
+A paused one is off: on the page, in the metrics, and for the command line next to it. The logs of a run's tasks have lines
 for people, a line of JSON, and nothing of libraries. A pipeline's module sees none of Airflow's secrets in any of them.
 """
 

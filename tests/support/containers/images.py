@@ -10,8 +10,6 @@ import os
 import re
 import shutil
 import sys
-import sysconfig
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +21,12 @@ from lockstep.dev.servers import programs
 from lockstep.dev.setup import jars
 from lockstep.installed import CHECKOUT
 from support.containers.machine import AS_POSTGRES
-from support.executors_python import link_packages
+from support.pythons import SITE, link_packages, make_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SITE = sysconfig.get_path("purelib")
 # A folder directly below / cannot be made without root's rights, so this one is elsewhere.
 ELSEWHERE = {"/docker-entrypoint-initdb.d": "/mnt/docker-entrypoint-initdb.d"}
 
@@ -174,10 +171,8 @@ def _java(root: Path) -> str:
     return "/opt/java/bin"
 
 
-def _python(folder: Path, *packages: str) -> None:
-    venv.create(folder)
-    site = next((folder / "lib").glob("python*")) / "site-packages"
-    (site / "image.pth").write_text("\n".join(packages))
+def _python(folder: Path, *packages: Path | str) -> None:
+    make_python(folder, *packages)
     assert (folder / "bin" / "python3.11").exists()
 
 
