@@ -13,6 +13,7 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
+from dags.one_airflow.test_one_task import STEPS
 from lockstep.core.errors import Refusal
 from lockstep.dev.servers import processes
 from lockstep.dev.servers.airflow_api import paused
@@ -25,7 +26,6 @@ from support.servers.scheduled import RECORDS, wait_for
 
 pytestmark = pytest.mark.timeout(900)
 MARK = '{"lockstep": 1, '
-STEPS = ("plan", "stage", "validate", "commit", "announce")
 SEEN = "seen.jsonl"  # in the home of the house
 LONG = 400.0
 COUNTS = ("delivered", "written", "rejected", "filtered")

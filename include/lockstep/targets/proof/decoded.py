@@ -88,7 +88,7 @@ class Decoded:
         with castable(self._table):
             self._cur.execute(statement, values | {"from_offset": from_offset, "until_offset": until_offset})
         found = every(self._cur)
-        named = [f"{where} offset {row.offset}: {shown_text(row.what)}" for row in found]
+        named = [f"{where} offset {row.offset}: {mask_unprintable(row.what)}" for row in found]
         wrong.extend(named, found[0].wrong if found else 0, [segment.batch_id for _ in found])
 
     def drop(self) -> None:
@@ -139,6 +139,6 @@ def facts_of_column(name: str, type_: str) -> dict[str, sql.Composable]:
     }
 
 
-def shown_text(text: str) -> str:
+def mask_unprintable(text: str) -> str:
     """Returns the text with a question mark for each character that cannot be printed."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -17,7 +17,7 @@ from lockstep.ledger.queries import queries
 from lockstep.ledger.quoting import each_name, table_name, typed_columns
 from lockstep.ledger.rows import every, one
 from lockstep.ledger.staging.suppression import erased_columns, facts_of
-from lockstep.targets.proof.decoded import castable, differing, facts_of_column, shown_text
+from lockstep.targets.proof.decoded import castable, differing, facts_of_column, mask_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -176,6 +176,6 @@ def _log(starts: Mapping[int, int]) -> dict[str, list[int]]:
 
 
 def _add(found: Sequence[Any], wrong: Wrong) -> list[tuple[int, int]]:
-    named = [f"key {shown_text(row.key)}: {shown_text(row.what)}" for row in found]
+    named = [f"key {mask_unprintable(row.key)}: {mask_unprintable(row.what)}" for row in found]
     wrong.extend(named, found[0].wrong if found else 0)
     return [(row.stream, row.offset) for row in found]
